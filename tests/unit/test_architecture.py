@@ -143,6 +143,11 @@ def test_the_core_is_pure(name: str) -> None:
     assert not calls & {"open", "print", "input", "exec", "eval", "__import__"}
 
 
+def test_one_module_of_the_core_asks_the_unicode_data_of_the_interpreter() -> None:
+    """Others would get from it what changes with the Python version."""
+    assert users_of("unicodedata") & within("core") == {"worker.core.text.unicode_data"}
+
+
 @pytest.mark.parametrize("name", sorted(CLIENT_SOURCES))
 def test_the_client_imports_nothing_of_the_worker(name: str) -> None:
     """A distribution of its own: Redis, pydantic, and what only who asks for it needs."""

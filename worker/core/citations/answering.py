@@ -20,15 +20,15 @@ its share is ``unchecked``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.citations.quoting import check_quote
 from worker.core.citations.quoting.budget import STEPS_PER_JOB, SearchBudget
 from worker.core.citations.quoting.findings import QuotedChunk
-from worker.core.citations.quoting.forms import prepare
 from worker.core.citations.statements import PASSAGE, read_statements
 from worker.core.text.terms import terms
+from worker.core.text.unicode_data import known
 from worker.core.text.words import WORD
 
 if TYPE_CHECKING:
@@ -185,7 +185,8 @@ class _Quotes:
     """Checks quotes, as long as that does not take too much searching."""
 
     def __init__(self, sources: Mapping[str, str], statements: Sequence[Statement]) -> None:
-        self._sources = {label: prepare(text) for label, text in sources.items()}
+        self._sources = {label: QuotedChunk.of(label, text) for label, text in sources.items()}
+        self._cited = {label: replace(chunk, chunk_hash=_CITED) for label, chunk in self._sources.items()}
         cited = [statement.text for statement in statements if statement.labels]
         self._budget = SearchBudget(MAX_STEPS, sum(1 + len(list(_passages(text))) for text in cited))
 
@@ -200,7 +201,7 @@ class _Quotes:
         """A quote in the cited sources; ``misattributed`` if it stands only in others of those to be searched."""
         names = list(searched)
         own = frozenset(cited)
-        chunks = [QuotedChunk(_CITED if label in own else label, self._sources[label]) for label in names]
+        chunks = [self._cited[label] if label in own else self._sources[label] for label in names]
         finding = check_quote(quote, _CITED, chunks, self._budget)
         if finding.verdict == "not_checked":
             return QuoteCheck(quote, "unchecked")
@@ -209,10 +210,10 @@ class _Quotes:
 
 
 def _passages(text: str) -> Iterator[str]:
-    for match in PASSAGE.finditer(text):
-        passage = match[match.lastgroup or 0]
-        if len(WORD.findall(passage)) >= SHORTEST_PASSAGE:
-            yield passage
+    for match in PASSAGE.finditer(known(text)):
+        passage = match.lastgroup or 0
+        if len(WORD.findall(match[passage])) >= SHORTEST_PASSAGE:
+            yield text[slice(*match.span(passage))]
 
 
 # --- one label ----------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ from worker.core.citations.label_words import (
 from worker.core.text.brackets import OPENED, SQUARE
 from worker.core.text.brackets import find_brackets as find_all_brackets
 from worker.core.text.normal_forms import normal_form
+from worker.core.text.unicode_data import known, restored, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -329,6 +330,7 @@ def find_brackets(answer: str, given: Collection[str] = ()) -> list[LabelBracket
 
 
 def _read_brackets(answer: str, numbers: Sequence[int]) -> list[LabelBracket]:
+    answer = known(answer)
     found: list[LabelBracket] = []
     for bracket in find_all_brackets(answer):
         if listed := _read_list(answer, bracket):
@@ -569,7 +571,8 @@ def defused(text: str) -> str:
     >>> defused("As [S1, p. 3; s2] says of the S1 and `x[s3]`, 【S4 (Fig. S5)")
     'As [S·1, p. 3; s·2] says of the S1 and `x[s·3]`, 【S·4 (Fig. S5)'
     """
-    return OPENED.sub(lambda opened: _READABLE.sub(_parted, opened[0]), text)
+    parted = OPENED.sub(lambda opened: _READABLE.sub(_parted, opened[0]), known(text))
+    return restored(parted, unknown(text))
 
 
 def _parted(match: re.Match[str]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from worker.core.citations.disagreement.sentences import split_sentences
 from worker.core.citations.labels import find_brackets, report_labels
 from worker.core.text.brackets import paragraphs
+from worker.core.text.unicode_data import known
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -129,7 +130,7 @@ def _start(span: Span) -> int:
 def _blocks(answer: str, brackets: Sequence[Span]) -> Iterator[_Block]:
     """The paragraphs that have a sentence."""
     # A label after a full stop must not look like the beginning of the next sentence.
-    blank = _blanked(answer, brackets)
+    blank = _blanked(known(answer), brackets)
     for start, end in paragraphs(answer):
         found = ((start + first, start + last) for first, last in _unquoted_sentences(blank[start:end]))
         if sentences := tuple(span for span in found if _says_something(blank, span)):

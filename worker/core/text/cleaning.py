@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
+from worker.core.text.unicode_data import category
 
 # Join or separate letters in Persian, Indic scripts and emoji.
 _JOINERS = "\u200c\u200d"
@@ -16,9 +16,9 @@ def one_line(text: str, most: int) -> str:
     >>> one_line(" Kick\x00drum\n\tis\u202e low ", 40)
     'Kick drum is low'
     """
-    seen = (" " if unicodedata.category(sign) == "Cc" else sign for sign in text if _is_seen(sign))
+    seen = (" " if category(sign) == "Cc" else sign for sign in text if _is_seen(sign))
     return " ".join("".join(seen).split())[:most].rstrip()
 
 
 def _is_seen(sign: str) -> bool:
-    return unicodedata.category(sign) not in {"Cf", "Cs", "Co"} or sign in _JOINERS
+    return category(sign) not in {"Cf", "Cs", "Co"} or sign in _JOINERS

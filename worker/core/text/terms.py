@@ -7,7 +7,10 @@ from functools import lru_cache
 
 from worker.core.text.words import STOP_WORDS, folded
 
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003ffff"
+    "\U00060000-\U0007ffff"  # stand-ins for Han characters (`worker.core.text.unicode_data.known`)
+)
 """Characters of scripts without spaces between words, for a regular expression; each is a term."""
 
 _TERM = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]++")

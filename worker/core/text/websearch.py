@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from worker.core.text.unicode_data import known, restored, unknown
+
 # A hyphen is kept between the parts of a word, and before a word or a phrase, where it excludes.
 _SIGNS = re.compile(r'[!&|()]|(?<=[^\w\s])-|-(?![\w"])')
 _PHRASE = re.compile(r'-?"([^"]*)"')
@@ -28,8 +30,10 @@ def searchable(text: str, most: int) -> str:
     >>> searchable("hi-hats and drums", 13), searchable("hi-hats", 4)
     ('hi-hats and', 'hi-h')
     """
-    plain = _SIGNS.sub(" ", _beginning(text, most))
-    return _PHRASE.sub(lambda phrase: phrase[0] if _WORD.search(phrase[1]) else " ", plain)
+    beginning = _beginning(text, most)
+    plain = _SIGNS.sub(" ", known(beginning))
+    plain = _PHRASE.sub(lambda phrase: phrase[0] if _WORD.search(phrase[1]) else " ", plain)
+    return restored(plain, unknown(beginning))
 
 
 def _beginning(text: str, most: int) -> str:

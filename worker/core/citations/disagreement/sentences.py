@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from worker.core.citations.disagreement.vocabulary import ABBREVIATIONS, BEFORE_NUMBERS, BEGINNINGS, MONTHS
+from worker.core.text.unicode_data import cased, known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,7 @@ def split_sentences(text: str) -> Iterator[Span]:
     >>> [text[start:end] for start, end in split_sentences(text)]
     ['Dr. Groß measured 0.5 kHz on 3. May, e.g. twice.', 'It hums!']
     """
+    text = known(text)
     start = 0
     for match in _BREAK.finditer(text):
         if match["stop"] is None or _ends_sentence(text, match):
@@ -60,7 +62,7 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     """Return whether a stop is the end of a sentence, by what stands before and after it."""
     following = _NEXT.match(text, match.end())
     first, rest = following.groups() if following else ("", "")
-    if first.islower():
+    if cased(first).islower():
         return False
     if match["stop"] != ".":
         return True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from worker.core.citations.disagreement.words import read_word
+from worker.core.text.unicode_data import known
 
 _NUMBER = r"""
     (?>(?:(?<![\w)\]])[-+\u2212–])?)
@@ -52,7 +53,7 @@ class Tokens:
     """
 
     def __init__(self, text: str) -> None:
-        tokens = list(_TOKEN.finditer(text))
+        tokens = list(_TOKEN.finditer(known(text)))
         self.length = len(tokens)
         self.kinds = [str(token.lastgroup) for token in tokens]
         self.texts = [token[0] for token in tokens]

@@ -55,6 +55,7 @@ from typing import TYPE_CHECKING
 from worker.core.citations.quoting.budget import BudgetSpentError, spend
 from worker.core.citations.quoting.findings import NOT_CHECKED, NOT_FOUND, QuotedChunk, QuoteFinding
 from worker.core.citations.quoting.placing import AskedQuote
+from worker.core.text.unicode_data import are_confused, known, unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,13 +93,17 @@ def check_quote(
 
 def _check(quote: str, chunk_hash: str, chunks: Sequence[QuotedChunk]) -> QuoteFinding:
     spend(len(chunks))
-    asked = AskedQuote(quote)
+    asked, asked_unknown = AskedQuote(known(quote)), unknown(quote)
     if not asked.text.says_something:
         return NOT_FOUND
-    own = _first_place(asked, ((i, chunk) for i, chunk in enumerate(chunks) if chunk.chunk_hash == chunk_hash))
+    candidates = [*enumerate(chunks)]
+    if asked_unknown:
+        # Where another character has the same stand-in, the quote would be found although it is not there.
+        candidates = [(i, chunk) for i, chunk in candidates if not are_confused(asked_unknown | chunk.unknown)]
+    own = _first_place(asked, ((i, chunk) for i, chunk in candidates if chunk.chunk_hash == chunk_hash))
     if own:
         return QuoteFinding(own.how, (own,))
-    others = (asked.place(i, chunk) for i, chunk in enumerate(chunks) if chunk.chunk_hash != chunk_hash)
+    others = (asked.place(i, chunk) for i, chunk in candidates if chunk.chunk_hash != chunk_hash)
     elsewhere = tuple(place for place in others if place)
     return QuoteFinding("misattributed", elsewhere) if elsewhere else NOT_FOUND
 

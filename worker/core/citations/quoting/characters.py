@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-import unicodedata
+
+from worker.core.text.unicode_data import category as category_of
+from worker.core.text.unicode_data import decomposition, is_numeric, normalize, stands_for
 
 VANISHING = "-\u2010\u2011\u058a\ufe63\uff0d"
 """Hyphens that may have been put in at the end of a line."""
@@ -62,12 +64,10 @@ def compatible(character: str) -> str:
     """
     if character in "\u2044\u2215":  # the slash of fractions, the division slash
         return "/"
-    tag, _, parts = unicodedata.decomposition(character).partition(" ")
+    tag, _, parts = decomposition(character).partition(" ")
     if not tag.startswith("<") or tag == "<sub>" or (tag == "<super>" and character not in _RAISED_BUT_TEXT):
         return character
-    plain = "".join(
-        map(compatible, unicodedata.normalize("NFD", "".join(chr(int(part, 16)) for part in parts.split())))
-    )
+    plain = "".join(map(compatible, normalize("NFD", "".join(chr(int(part, 16)) for part in parts.split()))))
     if plain.startswith(" ") or (tag not in _SAME_NUMBER and any(map(str.isdigit, plain))):
         # A spacing accent is no space; "⒈5" is not "1.5".
         return character
@@ -91,10 +91,10 @@ def fold(text: str) -> str:
     >>> fold("É"), fold("e\u0301"), fold("ﬀ"), fold("İ"), fold("’"), fold("10²")
     ('e', 'e', 'ff', 'i', "'", '10²')
     """
-    plain = "".join(map(compatible, unicodedata.normalize("NFD", text.translate(QUOTES))))
+    plain = "".join(map(compatible, normalize("NFD", text.translate(QUOTES))))
     # Quotes before, since ″ would become ′′, and after, since ŉ becomes ʼn; NFD before case, since İ is I with a dot.
-    lower = lower_case(unicodedata.normalize("NFD", plain)).translate(QUOTES)
-    folded = unicodedata.normalize("NFC", lower)
+    lower = lower_case(normalize("NFD", plain)).translate(QUOTES)
+    folded = normalize("NFC", lower)
     return folded.translate(_NOT_WRITTEN) or folded
 
 
@@ -115,11 +115,7 @@ def _unaccented() -> dict[str, str]:
     """
     latin = dict(zip("áàâéèêëíìîïóòôúùûç", "aaaeeeeiiiiooouuuc", strict=True))
     codes = [*range(0x386, 0x3D0), *range(0x1F00, 0x2000)]
-    greek = {
-        c: unicodedata.normalize("NFC", unicodedata.normalize("NFD", c).translate(_GREEK_ACCENTS))
-        for c in map(chr, codes)
-        if c.isalpha()
-    }
+    greek = {c: normalize("NFC", normalize("NFD", c).translate(_GREEK_ACCENTS)) for c in map(chr, codes) if c.isalpha()}
     both = latin | {c.upper(): plain.upper() for c, plain in latin.items()} | greek
     return {c: plain for c, plain in both.items() if c != plain and len(c) == len(plain) == 1}
 
@@ -164,9 +160,9 @@ class _LookAlikes(dict[int, str]):
     """For `str.translate`: the Latin look-alike of each character, found out once; accents stay."""
 
     def __missing__(self, code: int) -> str:
-        parts = unicodedata.normalize("NFD", chr(code))
+        parts = normalize("NFD", chr(code))
         latin = (_CYRILLIC | _GREEK).get(parts[0])
-        composed = unicodedata.normalize("NFC", latin + parts[1:]) if latin else ""
+        composed = normalize("NFC", latin + parts[1:]) if latin else ""
         self[code] = same_length = composed if len(composed) == 1 else chr(code)
         return same_length
 
@@ -278,16 +274,16 @@ def _sign(c: str) -> str:
 
 def _letter_or_digit(c: str) -> str:
     plain = compatible(c)
-    category = unicodedata.category(plain[0])
+    category = category_of(plain[0])
     if category[0] == "M" or _MARKS_TOO.match(c):
         return "M"
-    if _NO_SPACES.match(plain):
-        return "N" if _HAN.match(plain) and unicodedata.numeric(plain[0], None) is not None else "C"
+    if _NO_SPACES.match(stands_for(plain[0])):
+        return "N" if _HAN.match(plain) and is_numeric(plain[0]) else "C"
     return _raised_or_lowered(c) or _OF_CATEGORY.get(category) or _OF_CATEGORY.get(category[0], "o")
 
 
 def _raised_or_lowered(c: str) -> str:
-    tag = unicodedata.decomposition(c).partition(" ")[0]
+    tag = decomposition(c).partition(" ")[0]
     if tag == "<fraction>":
         return "F"
     if tag in {"<sub>", "<super>"} and compatible(c) == c:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.citations.quoting.forms import Prepared, prepare
+from worker.core.text.unicode_data import known, unknown
 
 if TYPE_CHECKING:
     from worker.core.text.brackets import Span
@@ -15,15 +16,22 @@ Verdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_foun
 
 @dataclass(frozen=True, slots=True)
 class QuotedChunk:
-    """One of the job's chunks, prepared once for all quotes."""
+    """One of the job's chunks, prepared once for all quotes.
+
+    Attributes:
+        chunk_hash: its hash.
+        text: its text, with stand-ins (`worker.core.text.unicode_data.known`).
+        unknown: the characters for which these stand.
+    """
 
     chunk_hash: str
     text: Prepared
+    unknown: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, chunk_hash: str, text: str) -> QuotedChunk:
         """A chunk from its raw text."""
-        return cls(chunk_hash, prepare(text))
+        return cls(chunk_hash, prepare(known(text)), unknown(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import itertools
 import re
-import unicodedata
 from typing import TYPE_CHECKING
 
 from worker.core.citations.quoting.letter_case import are_told_apart, is_abbreviation, is_word_of_one_letter
 from worker.core.citations.quoting.limits import counts, denies
 from worker.core.citations.quoting.word_lists import MONTH, word_lists, words_of
+from worker.core.text.unicode_data import cased, category
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -118,9 +118,7 @@ _JOINTS = frozenset("'’.-\u2010\u2011\u00ad\u00b7\u05be\u05f3\u05f4\u200b\u200
 def _is_plain(text: str, punctuation: str = "") -> bool:
     """Return whether a text has nothing but words with their marks, and what joins them: no digit, no sign."""
     joints = _JOINTS.union(punctuation)
-    return bool(text) and all(
-        c.isalpha() or c.isspace() or c in joints or unicodedata.category(c)[0] == "M" for c in text
-    )
+    return bool(text) and all(c.isalpha() or c.isspace() or c in joints or category(c)[0] == "M" for c in text)
 
 
 _APOSTROPHES = re.compile("['’]")
@@ -236,7 +234,7 @@ class _Insertion:
             word[0][0].isupper() and (capital or not _BEGINS.search(text[: word.start()][-_AROUND:])) for word in words
         ):
             return True
-        if not any(c.isupper() or c.islower() for c in words[0][0]):
+        if not any(c.isupper() or c.islower() for c in cased(words[0][0])):
             return True
         if not any(language.articles for language in self.languages):
             return len(words[0][0]) > _SHORTEST_NAME

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import unicodedata
 from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from worker.core.citations.quoting.characters import INVISIBLE, LONG_DASHES, VAN
 from worker.core.citations.quoting.units import is_other_unit
 from worker.core.citations.quoting.word_lists import word_lists
 from worker.core.text.normal_forms import normal_form
+from worker.core.text.unicode_data import cased, decomposition, is_numeric, name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,15 +123,17 @@ def _is_uniform(quote: str, chunk: Passage, others: Sequence[_Word], telling: Se
         style = many or any(len(word.quoted) >= _SHORTEST_WORD for word in others)
         return style and not any(is_other_unit(word.quoted, word.own) for word in telling)
     style = many or (bool(others) and len(visible.split()) >= _FEWEST_WORDS)
-    return style and (visible.istitle() or _is_lower(visible))
+    return style and (cased(visible).istitle() or _is_lower(visible))
 
 
 def _is_upper(text: str) -> bool:
     """Return whether a text is in capitals; not `str.isupper`, to which a lowered i is a small letter."""
+    text = cased(text)
     return text.upper() == text != text.lower()
 
 
 def _is_lower(text: str) -> bool:
+    text = cased(text)
     return text.lower() == text != text.upper()
 
 
@@ -175,7 +177,7 @@ def are_told_apart(one: str, other: str) -> bool:
 
 def is_abbreviation(word: str) -> bool:
     """Return whether a word in capitals is another one in small letters: US, IT."""
-    return word.isupper() and len(word) > 1 and _are_other_words(word, word.lower())
+    return cased(word).isupper() and len(word) > 1 and _are_other_words(word, word.lower())
 
 
 def _are_other_names(one: str, other: str) -> bool:
@@ -227,8 +229,8 @@ def _is_identifier(text: str) -> bool:
     """Return whether a word is a name in code, a key or the like: maxRetries, API_KEY, aB3dE9xQ."""
     if text.isascii() and text[1:].islower() and text.isalpha():
         return False  # most words
-    inner_capital = any(one.islower() and other.isupper() for one, other in itertools.pairwise(text))
-    several = text[-1:] == "s" and len(text) > _FEWEST_CAPITALS and text[:-1].isupper()
+    inner_capital = any(one.islower() and other.isupper() for one, other in itertools.pairwise(cased(text)))
+    several = text[-1:] == "s" and len(text) > _FEWEST_CAPITALS and cased(text[:-1]).isupper()
     return inner_capital or several or "_" in text or _LETTER_AND_DIGIT.search(text) is not None
 
 
@@ -264,9 +266,9 @@ _NUMBER_BEFORE, _NUMBER_AFTER = re.compile(rf"\d{_HYPHEN.pattern}\Z"), re.compil
 def _is_listed_abbreviation(words: _Words, i: int) -> bool:
     """Return whether a short word loses its capitals beside another that keeps them: NO in "DE, NO"; no heading."""
     own = words[i].own
-    if not (own.isupper() and 1 < len(own) <= _LONGEST_LISTED) or words[i].quoted.isupper():
+    if not (cased(own).isupper() and 1 < len(own) <= _LONGEST_LISTED) or cased(words[i].quoted).isupper():
         return False
-    beside = [word for word in words.beside(i) if word.own.isupper() and word.own.isalpha()]
+    beside = [word for word in words.beside(i) if cased(word.own).isupper() and word.own.isalpha()]
     return any(1 < len(word.own) <= _LONGEST_LISTED and word.quoted == word.own for word in beside) and all(
         len(word.own) <= _LONGEST_LISTED for word in beside
     )
@@ -298,7 +300,7 @@ def _is_beside_number(word: str, before: str, after: str) -> bool:
     """Return whether a short word stands after a number, or beside a unit: 5 ms, 5 mg/L."""
     if len(word) > _LONGEST_UNIT:
         return False
-    return before.rstrip()[-1:].isnumeric() or before[-1:] in _PRODUCTS or after[:1] in _PRODUCTS
+    return is_numeric(before.rstrip()[-1:]) or before[-1:] in _PRODUCTS or after[:1] in _PRODUCTS
 
 
 _PRODUCTS = frozenset("/·⋅")
@@ -319,7 +321,7 @@ def _is_in_capitals(words: _Words, i: int) -> bool:
     """Return whether the words beside one are in capitals too, in the quote or in the chunk: a heading."""
     beside = words.beside(i)
     return any(
-        all(text.isupper() and len(text) > 1 for text in texts)
+        all(cased(text).isupper() and len(text) > 1 for text in texts)
         for texts in ([word.quoted for word in beside], [word.own for word in beside])
     )
 
@@ -341,7 +343,7 @@ def _is_formatted_word(word: _Word) -> bool:
 
 def _typefaces(text: str) -> list[str]:
     """The typeface of each letter that has one; italics are those of any variable, and a digit is a digit."""
-    names = [unicodedata.name(c, "") for c in text if unicodedata.decomposition(c).startswith("<font>")]
+    names = [name(c) for c in text if decomposition(c).startswith("<font>")]
     return [match[0] for name in names if (match := _TYPEFACE.match(name))]
 
 

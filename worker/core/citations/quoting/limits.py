@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from worker.core.citations.quoting.word_lists import word_lists, words_of
+from worker.core.text.unicode_data import is_numeric
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -42,7 +43,7 @@ def counts(text: str, languages: Sequence[Language] = ()) -> bool:
     >>> counts("ten dB"), counts("№ 5"), counts("δέκα"), counts("einundzwanzig"), counts("the mayor")
     (True, True, True, True, False)
     """
-    if any(map(str.isnumeric, text)) or word_lists().inside.search(text):
+    if any(map(is_numeric, text)) or word_lists().inside.search(text):
         return True
     return any(_is_number(word) or any(word in language.shared for language in languages) for word in _pieces_of(text))
 

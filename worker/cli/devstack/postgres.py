@@ -142,12 +142,17 @@ def _binaries(version: int, account: pwd.struct_passwd | None) -> Iterator[tuple
         folder = Path(path)
         give(folder, account)
         check_temporary(folder, account)
-        program = reachable(
-            installed / "postgres",
-            account,
-            lambda: open_copy(installed.parent, folder / "binaries") / "bin" / "postgres",
-        )
+        program = reachable(installed / "postgres", account, lambda: copy_binaries(installed, folder) / "postgres")
         yield program.parent, folder
+
+
+def copy_binaries(installed: Path, folder: Path) -> Path:
+    """Copy the package of binaries, and the libraries that its wheel has beside it; return the binaries' new folder."""
+    package = installed.parents[1]
+    for source in (package, package.with_name(f"{package.name}.libs")):
+        if source.exists():
+            open_copy(source, folder / source.name)
+    return folder / installed.relative_to(package.parent)
 
 
 def _postgres_binaries(version: int) -> Path:

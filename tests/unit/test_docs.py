@@ -18,7 +18,7 @@ import reference_pages
 from reference_pages import commands, error_codes, log_events, settings
 from retrieval_client.contract.registry import TASKS
 from worker.cli import corpus_files
-from worker.cli.main import _EXIT_CODES, cli
+from worker.cli.main import _EXIT_CODES, PIPE_CLOSED, cli
 from worker.queue.metrics import DEFINITIONS, GAUGES
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def test_every_option_says_what_it_means(command: commands.Command) -> None:
 def test_every_exit_code_is_on_the_pages() -> None:
     """Those of the errors, and those of the shell."""
     codes = [code for code, _ in error_codes.EXIT_CODES]
-    assert {*_EXIT_CODES.values(), 0, 1, 2, 130, 143} == set(codes)
+    assert {*_EXIT_CODES.values(), 0, 1, 2, 130, PIPE_CLOSED, 143} == set(codes)
     for page in ("commands.md", "errors.md"):
         assert all(f"\n| {code} | " in built(page) for code in codes)
 

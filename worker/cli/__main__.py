@@ -1,6 +1,15 @@
-"""Entry point of `python -m worker.cli`, without an installed script."""
+"""Entry point of `retrieval-worker` and of `python -m worker.cli`."""
 
-from worker.cli.main import main
+from worker.cli.signals import end_at_once, handle_ending
+
+
+def main() -> None:
+    """Run the command line, which takes part of a second to import: a signal ends that without a stack trace."""
+    handle_ending(end_at_once)
+    from worker.cli.main import main as run_command  # noqa: PLC0415 -- see above
+
+    run_command()
+
 
 if __name__ == "__main__":
     main()

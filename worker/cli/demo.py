@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 import uuid
@@ -23,12 +24,15 @@ from worker.cli.loader import check_embedders, count_words, load, migrate, remai
 from worker.cli.reports.answers import hybrid_header, hybrid_table, short
 from worker.cli.reports.pipeline_answer import answer_report
 from worker.cli.sample_vectors import known
+from worker.cli.signals import deliver_held_signal, held_signals, interruptible
 from worker.cli.terminal import ID_COLUMN, id_cell, progress, styled
 from worker.settings import load_unconnected
 from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.progress import Progress, TaskID
 
     from worker.adapters.providers.embedder import Embedder
     from worker.cli.corpus_files import CorpusFile
@@ -55,17 +59,20 @@ ASKED = {
 def run(console: Terminal) -> None:
     """Start everything, send jobs, show the answers, stop everything."""
     started = time.monotonic()
-    with console.status("starting Postgres and Valkey"), local_stack() as stack:
-        console.print(f"Postgres and {stack.redis.name} run (on a socket and a free loopback port)", highlight=False)
+    with held_signals(), contextlib.ExitStack() as running:
+        with console.status("starting Postgres and Valkey"):
+            stack = running.enter_context(local_stack())
+        console.print(f"Postgres and {stack.redis.name} run (on a socket and a free loopback port)")
         embedder = install_sample(stack, console)
-        environment = stack_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json", EMBEDDER__KIND=embedder.kind)
-        with celery_worker(environment, stack.root / "worker.log", "--concurrency=2"):
+        settings = {"TRUST_QUEUE": "true", "LOG__FORMAT": "json", "EMBEDDER__KIND": embedder.kind}
+        environment = stack_environment(stack, **settings, ARTIFACTS__URL=str(stack.root / "artifacts"))
+        running.enter_context(celery_worker(environment, stack.root / "worker.log", "--concurrency=2"))
+        with interruptible():
             console.print("a Celery worker runs (prefork, 2 processes)\n")
-            client = Client(*stack.redis.urls("producer"))
-            _ask(client, make(embedder), console)
-            _search(client, console)
-            _ask_in_each_mode(client, console)
-            client.close()
+            with Client(*stack.redis.urls("producer")) as client:
+                _ask(client, make(embedder), console)
+                _search(client, console)
+                _ask_in_each_mode(client, console)
     console.print(f"all stopped, nothing left running ({time.monotonic() - started:.1f} s)")
 
 
@@ -90,9 +97,15 @@ def install_sample(stack: Stack, console: Terminal, chosen: EmbedderSettings | N
         with progress(console) as shown:
             for file in files:
                 bar = shown.add_task(f"loading {len(file.items)} {file.corpus} (chunks)", total=file.chunks)
-                load(connection, file, embedder, partial(shown.advance, bar))
+                load(connection, file, embedder, partial(_advance, shown, bar))
         count_words(connection, load_unconnected().corpora, files)
     return settings
+
+
+def _advance(shown: Progress, bar: TaskID, chunks: int) -> None:
+    """Advance a bar; deliver a signal here, for while a bar is drawn it would leave the terminal without its cursor."""
+    shown.advance(bar, chunks)
+    deliver_held_signal()
 
 
 def _embedder_for(

@@ -26,6 +26,7 @@ from worker.cli.commands import (
     runs,
     ui,
 )
+from worker.cli.signals import SENTENCES, end_at_once, ended_sentence, handle_ending, ignore, unwind
 from worker.cli.terminal import complain, screen, show_traceback, write_text
 from worker.cli.usage import WrongUsage
 
@@ -82,20 +83,43 @@ cli.add_typer(dead.dead, name="dead")
 
 def main() -> None:
     """Run the command line; a user's mistake is one line, never a stack trace."""
-    # SIGTERM unwinds like Ctrl-C, so that all started processes are stopped.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     sys.excepthook = show_traceback
-    code = run(get_command(cli), sys.argv[1:])
+    code = _run_until_signal()
+    if code in SENTENCES:
+        handle_ending(ignore)
+        complain(ended_sentence(code))
     try:
         sys.stdout.flush()
-    except OSError as error:  # the reader of a pipe exited, or the disk is full
+    except BrokenPipeError:
+        code = code or PIPE_CLOSED
+        _drop_output()
+    except OSError as error:  # the disk is full
         if code == 0:
             complain(error.strerror or type(error).__name__)
             code = 1
-        # Python would flush once more at exit and show a stack trace.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+    handle_ending(signal.SIG_IGN)  # Python would let a signal kill it while it exits
     sys.exit(code)
 
+
+def _run_until_signal() -> int:
+    """Run the command; a signal unwinds it."""
+    try:
+        handle_ending(unwind)
+        return run(get_command(cli), sys.argv[1:])
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 1
+    finally:
+        handle_ending(end_at_once)
+
+
+def _drop_output() -> None:
+    """Send the rest of standard output nowhere: Python would flush it at exit, and show a stack trace."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+PIPE_CLOSED = 128 + signal.SIGPIPE
+"""Exit code when the reader of standard output has exited (`| head`), as of any program that SIGPIPE ends."""
 
 _EXIT_CODES = {WrongUsage: 2, SettingsError: 78, Unavailable: 69, TimedOut: 69}
 
@@ -113,7 +137,9 @@ def run(command: Any, arguments: Sequence[str]) -> int:
     except _UsageError as error:
         return _explain_usage(error)
     except KeyboardInterrupt:
-        return 130
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        return PIPE_CLOSED
     except RetrievalError as error:
         complain(error.message)
         return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)

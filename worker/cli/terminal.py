@@ -48,6 +48,11 @@ class Terminal(Console):
         if needed > usual:
             self.width = usual
 
+    def on_broken_pipe(self) -> None:
+        """End the command, by way of `main.run`: the reader of standard output has exited."""
+        self.quiet = True
+        raise BrokenPipeError
+
     def render_str(self, text: str, **options: Any) -> Text:
         """Return a string as text; also where Rich expects markup."""
         return super().render_str(visible(text), **{**options, "markup": False, "emoji": False, "highlight": False})

@@ -15,6 +15,7 @@ EXIT_CODES = (
     (69, "Postgres or Redis is away, or did not answer in time. Try again later."),
     (78, "Wrong settings, role or schema. The sentence names which; a restart does not help."),
     (130, "Stopped by Ctrl-C."),
+    (141, "The reader of standard output exited: `| head`."),
     (143, "Stopped by SIGTERM."),
 )
 """Exit codes of `retrieval-worker`; the worker itself ends with 0 or 78."""

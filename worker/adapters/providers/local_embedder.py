@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -131,6 +132,8 @@ def _loaded(model: LocalModel, threads: int) -> Run:
 
 def _session(model: LocalModel, threads: int) -> tuple[Any, list[str]]:
     """Return the session over the bytes that were checked, and the names of its inputs."""
+    # It would report its use to its maker, and write an identifier into the temporary folder.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime  # noqa: PLC0415 -- an extra: only who uses it installs it
 
     options = onnxruntime.SessionOptions()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -51,6 +52,7 @@ def up(
     Example: [bold]retrieval-worker up --data .state --autoscale 8,2[/bold]
     """
     from worker.cli import demo as demonstration
+    from worker.cli.devstack.processes import reserved_port
     from worker.cli.devstack.stack import local_stack
     from worker.cli.devstack.supervisor import supervised
     from worker.cli.devstack.workers import (
@@ -60,12 +62,13 @@ def up(
         stack_environment,
         worker_program,
     )
+    from worker.cli.signals import held_signals, interruptible
     from worker.settings import load_unconnected
 
     load_unconnected()  # wrong settings of the environment would restart the worker again and again
     own = own_settings()
     _say_unused()
-    with contextlib.ExitStack() as running:
+    with held_signals(), contextlib.ExitStack() as running:
         stack = running.enter_context(local_stack(data.resolve(), durable=True))
         chosen = any(name.startswith("EMBEDDER__") for name in own)
         kind = demonstration.install_sample(stack, console, load_unconnected().embedder if chosen else None).kind
@@ -76,6 +79,7 @@ def up(
         url, flower = flower_program(
             environment | stack.redis.environment("flower"),
             stack.root / "flower.log",
+            running.enter_context(reserved_port()),
             user="admin",
             password=password,
         )
@@ -85,13 +89,17 @@ def up(
         supervisor.keep(worker_program(environment, log, f"--autoscale={autoscale}"))
         supervisor.keep(flower)
         inspector = inspector_program(
-            environment | stack.redis.environment("inspector"), stack.root / "inspector.log", "alice"
+            environment | stack.redis.environment("inspector"),
+            stack.root / "inspector.log",
+            running.enter_context(reserved_port()),
+            "alice",
         )
         pages = "pip install 'retrieval-worker[inspector]'"
         if inspector is not None:
             pages = f"{inspector[0]}  (as alice; for another user: retrieval-worker inspect --as bob)"
             supervisor.keep(inspector[1])
-        _say_how(stack, url, password, log, {**shipped, **own}, pages)
+        with interruptible():
+            _say_how(stack, url, password, log, {**shipped, **own}, pages)
         supervisor.run()
         # It returns only after Postgres or Redis exited, which it has reported.
         raise typer.Exit(1)
@@ -110,7 +118,9 @@ def _say_unused() -> None:
 
 
 def _say_how(stack: Any, url: str, password: str, log: Path, settings: dict[str, str], pages: str) -> None:
-    kind, trust, artifacts = (settings[name] for name in ("EMBEDDER__KIND", "TRUST_QUEUE", "ARTIFACTS__URL"))
+    kind, trust, artifacts = (
+        shlex.quote(settings[name]) for name in ("EMBEDDER__KIND", "TRUST_QUEUE", "ARTIFACTS__URL")
+    )
     broker, results = stack.redis.urls("producer")
     worker_broker, worker_results = stack.redis.urls("worker")
     console.print(

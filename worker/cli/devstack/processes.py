@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO
 
 from retrieval_client.errors import SettingsError
+from worker.cli.signals import interruptible
 
 if TYPE_CHECKING:
     import pwd
@@ -81,6 +84,7 @@ def spawn(
     *,
     folder: Path | None = None,
     stdin: BinaryIO | None = None,
+    descriptors: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Run a server.
 
@@ -90,6 +94,7 @@ def spawn(
         account: the account that it runs as; None: this user.
         folder: where it starts; default the root folder.
         stdin: what it reads from standard input.
+        descriptors: open files and folders that it inherits.
     """
     return subprocess.Popen(  # noqa: S603 -- our own binaries, no shell
         _ending_with_parent(command, "INT"),
@@ -97,6 +102,7 @@ def spawn(
         stdout=log,
         stderr=subprocess.STDOUT,
         cwd=folder or "/",
+        pass_fds=descriptors,
         # Ctrl-C in a terminal goes to its whole process group: the servers stop last, and by us.
         start_new_session=True,
         user=account.pw_uid if account else None,
@@ -121,12 +127,13 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name
         SettingsError: it exited, or took too long; the message has the end of its log.
     """
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            break
-        if ready():
-            return
-        time.sleep(0.02)
+    with interruptible():
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                break
+            if ready():
+                return
+            time.sleep(0.02)
     ended = process.poll()
     what = f"did not start within {START_SECONDS:.0f} s" if ended is None else f"ended at its start (exit code {ended})"
     tail = log.read_text(errors="replace")[-800:].strip()
@@ -134,14 +141,14 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name
 
 
 def stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    """Stop a process by its own pid: with the given signal, then with SIGKILL."""
+    """Stop a process by its own pid: with the given signal, then its whole session with SIGKILL."""
     if process.poll() is not None:
         return
     process.send_signal(how)
     try:
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
@@ -150,6 +157,22 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def reserved_port() -> Iterator[int]:
+    """Yield a loopback port that no other program is given until the end: only one that names it can listen on it.
+
+    On Linux a port that a socket is bound to is neither chosen for a socket bound to port 0 nor for a connection; and
+    our servers set SO_REUSEADDR, as this socket does, which lets them listen. Elsewhere that would keep them from it.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port = int(holder.getsockname()[1])
+        if sys.platform != "linux":
+            holder.close()
+        yield port
 
 
 def listens(port: int) -> bool:

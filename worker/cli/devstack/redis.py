@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING
 import redis
 
 from retrieval_client.errors import SettingsError
-from worker.cli.devstack.accounts import copy_once, give, reachable, unprivileged_account
-from worker.cli.devstack.processes import free_port, spawn, stop, wait_until
+from worker.cli.devstack.accounts import give, open_copy, reachable, unprivileged_account
+from worker.cli.devstack.processes import reserved_port, spawn, stop, wait_until
 from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def redis_server(
     binary = find_redis(tls=tls)
     account = unprivileged_account()
     root.mkdir(parents=True, exist_ok=True)
-    port = port or free_port()
-    program = reachable(Path(binary), account, lambda: copy_once(Path(binary), root / Path(binary).name))
+    program = reachable(Path(binary), account, lambda: open_copy(Path(binary), root / Path(binary).name))
     passwords = _install(root, tls=tls)
     give(root, account)
     changed = {
@@ -117,17 +116,21 @@ def redis_server(
         **({} if durable else {"appendfsync": "no"}),
         **(settings or {}),
     }
-    command = [
-        # Names relative to its folder, where it starts, and its configuration from standard input: the folders above
-        # may be closed to its account.
-        *(f"./{program.name}" if program.parent == root else str(program), "-"),
-        *("--tls-port" if tls else "--port", str(port)),
-        *(word for name, value in changed.items() for word in (f"--{name}", value)),
-    ]
-    with (root / "redis.log").open("ab") as log, (root / _main_file(tls)).open("rb") as configuration:
+    with (
+        contextlib.nullcontext(port) if port else reserved_port() as number,
+        (root / "redis.log").open("ab") as log,
+        (root / _main_file(tls)).open("rb") as configuration,
+    ):
+        command = [
+            # Names relative to its folder, where it starts, and its configuration from standard input: the folders
+            # above may be closed to its account.
+            *(f"./{program.name}" if program.parent == root else str(program), "-"),
+            *("--tls-port" if tls else "--port", str(number)),
+            *(word for name, value in changed.items() for word in (f"--{name}", value)),
+        ]
         process = spawn(command, log, account, folder=root, stdin=configuration)
         server = Redis(
-            process, port, _described(binary), passwords if users else {}, root / "tls" / "ca.crt" if tls else None
+            process, number, _described(binary), passwords if users else {}, root / "tls" / "ca.crt" if tls else None
         )
         try:
             wait_until(lambda: _redis_answers(server), process, "Redis", root / "redis.log")
@@ -183,6 +186,7 @@ def _named(name: str) -> str:
     path = shutil.which(name)
     if path is None:
         raise SettingsError(f"{NAMED_BY} names {name}, which is no program here: give a path or a program on PATH")
+    path = str(Path(path).absolute())
     if version(path)[0] < USERS_SINCE:
         number = ".".join(map(str, version(path)))
         raise SettingsError(f"{NAMED_BY} names {path} of version {number}: Redis or Valkey {USERS_SINCE} is needed")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from worker.cli.devstack.processes import stop, wait_until
+from worker.cli.signals import interruptible
 
 if TYPE_CHECKING:
     import subprocess
@@ -76,7 +77,8 @@ class Supervisor:
         """Start programs again as they end; return when a server has ended."""
         while True:
             with contextlib.suppress(queue.Empty):
-                child, code = self._ended.get(timeout=self._seconds_to_next_start())
+                with interruptible():
+                    child, code = self._ended.get(timeout=self._seconds_to_next_start())
                 if isinstance(child, _Server):
                     self._report(f"{child.name} ended ({how_it_ended(code)}), stopping all; its log: {child.log}")
                     return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from celery import Celery
 
 from retrieval_client.errors import SettingsError
-from worker.cli.devstack.processes import Program, free_port, listens, running, spawn_python, stop
+from worker.cli.devstack.processes import Program, listens, reserved_port, running, spawn_python, stop
 from worker.settings import PREFIX
 from worker.settings.base import config_folder
 
@@ -100,20 +100,22 @@ def _answers(broker: str, name: str) -> bool:
 @contextlib.contextmanager
 def flower(environment: Mapping[str, str], log: Path, *, user: str, password: str) -> Iterator[str]:
     """Run Flower on a free loopback port; yield its URL."""
-    url, program = flower_program(environment, log, user=user, password=password)
-    with running(program):
-        yield url
+    with reserved_port() as port:
+        url, program = flower_program(environment, log, port, user=user, password=password)
+        with running(program):
+            yield url
 
 
-def flower_program(environment: Mapping[str, str], log: Path, *, user: str, password: str) -> tuple[str, Program]:
-    """Describe Flower on a free loopback port, which it keeps when restarted; return its URL too.
+def flower_program(
+    environment: Mapping[str, str], log: Path, port: int, *, user: str, password: str
+) -> tuple[str, Program]:
+    """Describe Flower on a loopback port; return its URL too.
 
     Raises:
         SettingsError: Flower is not installed.
     """
     if importlib.util.find_spec("flower") is None:
         raise SettingsError("Flower is not installed here: pip install 'retrieval-worker[monitoring]'")
-    port = free_port()
     command = [
         *(sys.executable, "-m", "celery", "-A", "worker.app", "flower"),
         *(f"--conf={config_folder() / 'flowerconfig.py'}", "--address=127.0.0.1", f"--port={port}"),
@@ -123,11 +125,10 @@ def flower_program(environment: Mapping[str, str], log: Path, *, user: str, pass
     return f"http://127.0.0.1:{port}", Program("Flower", command, secret, log, lambda: listens(port))
 
 
-def inspector_program(environment: Mapping[str, str], log: Path, user: str) -> tuple[str, Program] | None:
-    """Describe the inspector on a free loopback port, visited as a user, and return its URL; None without the extra."""
+def inspector_program(environment: Mapping[str, str], log: Path, port: int, user: str) -> tuple[str, Program] | None:
+    """Describe the inspector on a loopback port, visited as a user, and return its URL; None without the extra."""
     if any(importlib.util.find_spec(name) is None for name in ("jinja2", "starlette", "uvicorn")):
         return None
-    port = free_port()
     command = [sys.executable, "-m", "worker.cli", "inspect", f"--as={user}", f"--port={port}"]
     return f"http://127.0.0.1:{port}", Program("the inspector", command, environment, log, lambda: listens(port))
 

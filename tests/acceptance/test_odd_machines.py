@@ -273,12 +273,22 @@ def test_ctrl_c_ends_the_demo_at_any_moment(machine: Machine, moment: str, once:
 
 
 def test_up_runs_in_a_folder_that_is_closed_to_other_accounts(machine: Machine) -> None:
-    """Keep data below a folder that only its owner enters, as root's home is; Ctrl-C ends all, and keeps the data."""
+    """Keep data below a folder that only its owner enters, as root's home is, for one `up` at a time."""
     closed = machine.folder / "closed"
     closed.mkdir(mode=0o700)
     with in_terminal(machine, "up", "--data", "closed/state", "--autoscale", "1,1") as terminal:
         terminal.read_until(lambda: "retrieval-worker doctor" in terminal.output)
         assert terminal.process.poll() is None, terminal.output
+        second = subprocess.run(
+            [*COMMAND, "up", "--data", "state"],
+            env=machine.environment(),
+            cwd=closed,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        sentence = f"retrieval-worker: {closed / 'state'}: its servers run already: stop them, or name another folder\n"
+        assert (second.returncode, second.stderr) == (78, sentence)
         terminal.press(CTRL_C)
         terminal.assert_interrupted()
     assert (closed / "state" / "redis" / "users.acl").exists()

@@ -85,9 +85,6 @@ def main() -> None:
     """Run the command line; a user's mistake is one line, never a stack trace."""
     sys.excepthook = show_traceback
     code = _run_until_signal()
-    if code in SENTENCES:
-        handle_ending(ignore)
-        complain(ended_sentence(code))
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -103,14 +100,20 @@ def main() -> None:
 
 
 def _run_until_signal() -> int:
-    """Run the command; a signal unwinds it."""
+    """Run the command; a signal unwinds it, and that is said. A command that ends itself at a signal says nothing."""
     try:
         handle_ending(unwind)
-        return run(get_command(cli), sys.argv[1:])
+        code = run(get_command(cli), sys.argv[1:])
+        if code != 128 + signal.SIGINT:
+            return code
     except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else 1
+        code = ended.code if isinstance(ended.code, int) else 1
     finally:
         handle_ending(end_at_once)
+    handle_ending(ignore)
+    if code in SENTENCES:
+        complain(ended_sentence(code))
+    return code
 
 
 def _drop_output() -> None:

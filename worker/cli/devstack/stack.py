@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
+from retrieval_client.errors import SettingsError
 from worker.cli.devstack.postgres import Postgres, postgres_server
 from worker.cli.devstack.redis import Redis, redis_server
 
@@ -31,12 +33,23 @@ def local_stack(root: Path | None = None, *, durable: bool = False) -> Iterator[
     Args:
         root: folder of the data between starts; ``None`` creates a temporary folder and removes it.
         durable: fsync in Postgres and an append-only file in Redis, for a stack that is kept.
+
+    Raises:
+        SettingsError: another stack runs in the folder, or a server does not start.
     """
     with contextlib.ExitStack() as exits:
         if root is None:
             root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True)))
         root.mkdir(parents=True, exist_ok=True)
+        _lock(exits.enter_context((root / "lock").open("w")), root)
         settings = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"} if durable else {}
         pg = exits.enter_context(postgres_server(root / "postgres", settings=settings))
         rd = exits.enter_context(redis_server(root / "redis", durable=durable))
         yield Stack(root, pg, rd)
+
+
+def _lock(file: TextIO, root: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise SettingsError(f"{root}: its servers run already: stop them, or name another folder") from None

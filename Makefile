@@ -9,6 +9,11 @@ DOCS_INSTALLED := $(VENV)/.docs-installed
 # Hundreds of processes start in a test run: each would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Python 3.11 reads the path of an editable installation in the locale's encoding, which is ASCII here.
+ifneq ($(filter C POSIX,$(LC_ALL)),)
+export LC_ALL := C.UTF-8
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help install install-docs docs demo up test test-rest test-redis test-all test-fast test-repeated wheels guards mutants lint format contract pictures lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
 
@@ -24,11 +29,18 @@ $(PIP) $(addprefix -e .,$(patsubst %,[%],$(1)))
 $(PIP) --no-deps -e client
 endef
 
+# One at a time, where flock is (Linux): a second `make` waits, and then has nothing to do.
+ifndef LOCKED
+$(INSTALLED): pyproject.toml client/pyproject.toml constraints.txt
+	@$(if $(shell command -v flock),flock pyproject.toml) $(MAKE) --no-print-directory LOCKED=1 $@
+else
 $(INSTALLED): pyproject.toml client/pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11, 3.12, 3.13 or 3.14 is needed, found %d.%d: make demo PYTHON=python3.13" % sys.version_info[:2] if not (3, 11) <= sys.version_info < (3, 15) else 0)'
-	$(PYTHON) -m venv $(VENV)
+	@# Begin again where an installation was interrupted: half of pip can't mend itself.
+	$(PYTHON) -m venv $(if $(wildcard $@),,--clear) $(VENV)
 	$(call INSTALL,$(EXTRAS))
 	@touch $@
+endif
 
 $(TESTS_INSTALLED): $(INSTALLED)
 	$(call INSTALL,$(TEST_EXTRAS))

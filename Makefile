@@ -89,7 +89,7 @@ wheels:  ## that all that `make demo` installs has wheels for every platform and
 test-all: test test-rest  ## everything, in an hour or so
 
 test-fast: $(TESTS_INSTALLED)  ## what needs no servers
-	$(BIN)/python -m pytest tests/unit
+	$(call PYTEST,logical) tests/unit -m 'not full' --hypothesis-profile quick
 
 guards: $(TESTS_INSTALLED)  ## remove each guard of rights, loss and secrets in turn, in a copy: at least one test must fail
 	$(BIN)/python -m tests.guards

@@ -35,7 +35,7 @@ USERS_SINCE = 7
 """First major version of Redis (and of Valkey) that can read users.acl."""
 
 REFUSED_HARMLESSLY = frozenset({"config|get", "client|setinfo"})
-"""What Redis' ACL log may say it refused: a worker asks how durable Redis is, redis-py tells its version.
+"""Refusals in Redis' ACL log that harm nothing: a worker asks how durable Redis is, redis-py tells its version.
 
 Both go on without. Redis knows the second since 7.2, so users.acl, which Redis 7.0 reads, can't allow it."""
 

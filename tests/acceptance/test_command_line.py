@@ -115,21 +115,6 @@ def test_the_demo_answers_two_callers_and_leaves_nothing_running() -> None:
     assert not still_running(started)
 
 
-def test_an_interrupted_demo_stops_what_it_started() -> None:
-    """Ctrl-C in the middle: exit code 130, no stack trace, nothing left."""
-    process = start("demo")
-    read_until(process, "loading")
-    started = children(process)
-    process.send_signal(signal.SIGINT)
-    assert process.stdout is not None
-    rest = process.stdout.read()
-    process.stdout.close()
-    assert process.wait(180) == 130, rest
-    assert "Traceback" not in rest
-    assert started
-    assert not still_running(started)
-
-
 def test_up_serves_jobs_until_it_is_stopped() -> None:
     """`up` prints how to send a job; it starts again on the same data; SIGTERM stops everything."""
     with tempfile.TemporaryDirectory(prefix="rw-up-", ignore_cleanup_errors=True) as state:

@@ -69,19 +69,18 @@ class Machine:
         return [process for process in psutil.process_iter() if self._is_marked(process)]
 
     def runs(self, *names: str) -> bool:
-        """Whether a process of one of these names runs."""
-        return any(process.name() in names for process in self._unless_ended())
+        """Whether a process runs whose name or one of whose arguments is among these."""
+        return any(not {name, *arguments}.isdisjoint(names) for name, arguments in self._commands())
 
     def assert_clean(self) -> None:
         """No process is left, and no file."""
         assert self.processes() == []
         assert sorted(self.folder.rglob("*")) == [self.temporary]
 
-    def _unless_ended(self) -> Iterator[psutil.Process]:
+    def _commands(self) -> Iterator[tuple[str, list[str]]]:
         for process in self.processes():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.name()
-                yield process
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has ended since the list was made
+                yield process.name(), process.cmdline()
 
     def _is_marked(self, process: psutil.Process) -> bool:
         with contextlib.suppress(psutil.Error, OSError):
@@ -220,7 +219,9 @@ class Terminal:
         assert termios.tcgetattr(self._screen) == self._attributes
 
     def close(self) -> None:
-        """Close both ends."""
+        """End the command if it runs yet, and close both ends."""
+        self.process.kill()
+        self.process.wait()
         os.close(self._keyboard)
         os.close(self._screen)
 
@@ -253,7 +254,7 @@ MOMENTS: dict[str, Callable[[Machine, Terminal], object]] = {
     "a folder of Postgres is made": lambda machine, _: machine.runs("initdb"),
     "Redis starts": lambda machine, _: machine.runs("valkey-server", "redis-server"),
     "the corpora are loaded": lambda _, terminal: "loading" in terminal.output,
-    "the worker starts": lambda machine, _: any("celery" in process.cmdline() for process in machine.processes()),
+    "the worker starts": lambda machine, _: machine.runs("celery"),
     "a question is asked": lambda _, terminal: "alice asks" in terminal.output,
     "all is stopped": lambda _, terminal: "continue: " in terminal.output.partition("extraction: ")[2],
 }

@@ -45,8 +45,10 @@ CREATE TABLE IF NOT EXISTS public.documents (
   path       text NOT NULL DEFAULT '',
   kind       text NOT NULL DEFAULT '',
   owner_id   text NOT NULL,
+  -- Two tenants may name their users and roles alike: owner and grants count for callers of this tenant only. NULL: for
+  -- callers without a tenant.
   tenant_id  text,
-  -- public: anyone who asks; tenant: callers of tenant_id; private: the owner and grants
+  -- public: any caller; tenant: callers of tenant_id; private: the owner and grants
   visibility text NOT NULL DEFAULT 'private' CHECK (visibility IN ('public', 'tenant', 'private')),
   created_at timestamptz NOT NULL DEFAULT now()
 );
@@ -125,10 +127,12 @@ DROP POLICY IF EXISTS documents_visible ON public.documents;
 CREATE POLICY documents_visible ON public.documents FOR SELECT USING (
   visibility = 'public'
   OR (visibility = 'tenant' AND tenant_id = (SELECT retrieval.asker('app.tenant_id')))
-  OR owner_id = (SELECT retrieval.asker('app.user_id'))
-  -- The grants' own policy says the same, and must not be all that stands between a caller and the others' grants.
-  OR id = ANY (ARRAY(SELECT document_id FROM public.document_grants
-                      WHERE grantee = ANY ((SELECT retrieval.asker_grantees())::text[])))
+  OR (tenant_id IS NOT DISTINCT FROM (SELECT retrieval.asker('app.tenant_id')) AND (
+    owner_id = (SELECT retrieval.asker('app.user_id'))
+    -- The grants' own policy says the same, and must not be all that stands between a caller and the others' grants.
+    OR id = ANY (ARRAY(SELECT g.document_id FROM public.document_grants g
+                        WHERE g.grantee = ANY ((SELECT retrieval.asker_grantees())::text[])))
+  ))
 );
 
 DROP POLICY IF EXISTS grants_own ON public.document_grants;

@@ -15,6 +15,7 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from synthetic.many_chunks import OWNERS_POLICY
 from synthetic.vectors import (
     CHUNK_SPREAD,
     CHUNKS_PER_DOCUMENT,
@@ -147,10 +148,9 @@ def _label(dataset: Dataset, index: Index) -> str:
 
 
 def _copy_documents(connection: psycopg.Connection[Any], dataset: Dataset) -> None:
+    connection.execute(OWNERS_POLICY)
     with connection.cursor().copy(_DOCUMENTS) as copy:
         for i, owner in enumerate(dataset.owners):
-            # "tenant" shows a document to callers of the tenant and to its owner: a caller without a tenant
-            # sees what they own, as if it were private.
             copy.write_row((_document_id(i), f"Report {i}", f"reports/{i % 50}/{i}.md", owner, TENANT, "tenant"))
 
 

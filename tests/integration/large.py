@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psycopg
 from pgvector.psycopg import register_vector
+from synthetic.many_chunks import OWNERS_POLICY
 from tests import prebuilt
 
 from worker.adapters.postgres.database import Database
@@ -88,6 +89,7 @@ def fill(connection: psycopg.Connection[Any], data: NDArray[np.float32]) -> None
     )
     register_vector(connection)
     connection.execute("DROP INDEX document_chunks_embedding_idx")
+    connection.execute(OWNERS_POLICY)
     cursor = connection.cursor()
     with cursor.copy("COPY documents (id, path, owner_id, tenant_id, visibility) FROM STDIN") as copy:
         for i, owner in enumerate(owners):

@@ -43,6 +43,9 @@ QUESTIONS = (
     "What causes the 50 Hz hum on channel 18?",
     "What noise floor did the stereo bus of the Calder 32 desk measure?",
 )
+NAMESAKES = {f"dave of {tenant}": {"user_id": "dave", "tenant_id": tenant} for tenant in ("harbour", "lighthouse")}
+"""Users of one name in two tenants: what each keeps is not the other's."""
+NAMESAKES_QUESTION = "What is the code of the loading bay door?"
 SHOWN = 5
 
 CODE = 'sound("bd").fast(2)'
@@ -124,11 +127,12 @@ def _embedder_for(
 
 
 def _ask(client: Client, embedder: Embedder, console: Terminal) -> None:
-    """Show the nearest chunks, as two callers."""
-    for question in QUESTIONS:
+    """Show the nearest chunks, as two callers and as two of one name."""
+    callers = {caller: {"user_id": caller} for caller in CALLERS}
+    for question, askers in (*((question, callers) for question in QUESTIONS), (NAMESAKES_QUESTION, NAMESAKES)):
         query = encode_embedding(embedder.embed([question])[0].tolist())
-        for caller in CALLERS:
-            job = RetrieveTopK(query_embedding=query, principal={"user_id": caller}, k=12)
+        for caller, principal in askers.items():
+            job = RetrieveTopK(query_embedding=query, principal=principal, k=12)
             start = time.perf_counter()
             answer = client.call(job, timeout=30)
             assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer

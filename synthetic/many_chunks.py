@@ -14,7 +14,7 @@ OWNERS_POLICY = """
 CREATE POLICY owners_without_a_tenant ON public.documents FOR SELECT
   USING (owner_id = (SELECT retrieval.asker('app.user_id')))
 """
-"""Beside the schema's own policy: owners see what they own, though the documents are all of a tenant that is not theirs."""
+"""Beside the schema's own policy: owners without a tenant see what they own of the tenant's documents."""
 _TEXT = "the level of this signal chain was measured again after the filter had been replaced and logged, "
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import psycopg
 from pgvector.psycopg import register_vector
-from synthetic.many_chunks import OWNERS_POLICY
 from tests import prebuilt
 
+from synthetic.many_chunks import OWNERS_POLICY
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus
 from worker.cli.devstack.redis import redis_server

@@ -105,7 +105,8 @@ def test_a_revoked_grant_holds_at_once(ask: Callable[..., dict[str, Any]], admin
 
 def test_tenants_and_roles_open_documents(engine: Engine, admin: psycopg.Connection[Any]) -> None:
     """A tenant's document is visible to its tenant; a grant to a role to every caller who has it."""
-    admin.execute("UPDATE documents SET visibility = 'tenant', tenant_id = 'harbour' WHERE id = 'report-2023-ground-hum'")
+    opened = "UPDATE documents SET visibility = 'tenant', tenant_id = 'harbour' WHERE id = 'report-2023-ground-hum'"
+    admin.execute(opened)
     admin.execute("INSERT INTO document_grants VALUES ('handbook-tape-alignment', 'role:engineer')")
     job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist()})
 

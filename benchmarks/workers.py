@@ -157,7 +157,7 @@ def run(
     console = Console(width=120)
     console.print(table)
     console.print(
-        f"{jobs} jobs a measurement, {rounds} rounds; sample corpus of 105 chunks; {os.cpu_count()} cores, "
+        f"{jobs} jobs a measurement, {rounds} rounds; sample corpus; {os.cpu_count()} cores, "
         f"load average {before:.1f} before and {os.getloadavg()[0]:.1f} after"
     )
 

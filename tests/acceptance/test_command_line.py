@@ -382,9 +382,9 @@ def test_migrate_and_load_from_the_command_line(stack: Stack, admin: Any, typed:
         assert json.loads(done.stdout) == {"installed": ["records", "reference"], "dimensions": 768}
         done = typed("load", MIGRATION_CONNECTION_STRING=dsn)
         assert done.returncode == 0, done.stderr
-        assert "105 chunks of 18 documents" in done.stdout
+        assert "107 chunks of 20 documents" in done.stdout
     done = typed("load", "--json", MIGRATION_CONNECTION_STRING=dsn)
-    assert json.loads(done.stdout)["loaded"][0] == {"corpus": "documents", "items": 18, "chunks": 105}
+    assert json.loads(done.stdout)["loaded"][0] == {"corpus": "documents", "items": 20, "chunks": 107}
     admin.execute("DROP DATABASE from_command_line WITH (FORCE)")
 
 

@@ -320,9 +320,9 @@ def test_a_query_from_the_shell_is_compared_with_the_record(
 def test_a_caller_who_sees_few_rows_decides_nothing(open_engine: Any, admin: Any) -> None:
     """The next caller's rows are compared at once."""
     admin.execute("TRUNCATE retrieval.embedders")
-    admin.execute("UPDATE documents SET visibility = 'private', owner_id = 'alice'")
+    admin.execute("UPDATE documents SET visibility = 'private', owner_id = 'alice', tenant_id = NULL")
     (document,) = admin.execute(
-        "SELECT document_id FROM document_chunks GROUP BY 1 ORDER BY count(*), 1 LIMIT 1"
+        "SELECT document_id FROM document_chunks GROUP BY 1 HAVING count(*) > 3 ORDER BY 1 LIMIT 1"
     ).fetchone()
     admin.execute("UPDATE documents SET owner_id = 'newcomer' WHERE id = %s", [document])
     admin.execute(

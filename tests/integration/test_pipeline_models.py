@@ -455,7 +455,7 @@ def test_a_job_that_requires_the_model_waits_for_it(
     open_engine: Callable[..., Engine], provider: Provider, admin: Admin, fault: Fault
 ) -> None:
     """Unavailable, so the queue tries again; nothing was kept, and nothing of what was asked is in the error."""
-    engine = open_engine(timeout_seconds=0.3 if fault.stalls or fault.drips else 5)
+    engine = open_engine(timeout_seconds=2 if fault.stalls or fault.drips else 30)
     provider.faults.append(fault)
     with pytest.raises(Unavailable, match="language model's server failed") as caught:
         chat(engine, require_model=True)
@@ -472,7 +472,7 @@ def test_without_a_helping_model_the_search_goes_on(
     open_engine: Callable[..., Engine], provider: Provider, profile: str, what: str, fault: Fault
 ) -> None:
     """It stands in the trace, and the answer rests on the other legs, in their order."""
-    engine = open_engine(timeout_seconds=0.3 if fault.stalls or fault.drips else 5)
+    engine = open_engine(timeout_seconds=2 if fault.stalls or fault.drips else 30)
     calls = 3 if what == "hyde" else 1
     provider.faults.extend([fault] * calls)
     answer = ask(engine, question=HUM, profile=profile)
@@ -499,7 +499,7 @@ def test_without_an_answer_the_sources_answer(
     open_engine: Callable[..., Engine], provider: Provider, admin: Admin, fault: Fault
 ) -> None:
     """Busy, late or refused: the extractive answer, kept as such; the next turn begins a chain of its own."""
-    engine = open_engine(timeout_seconds=0.3 if fault.stalls or fault.drips else 5)
+    engine = open_engine(timeout_seconds=2 if fault.stalls or fault.drips else 30)
     provider.faults.append(fault)
     first = chat(engine)
     assert (first["status"], first["degraded"]) == ("ok", ["language_model"])

@@ -36,7 +36,7 @@ def refusal(tmp_path: Path) -> Any:
 
 @pytest.mark.parametrize(
     ("corpus", "kind", "items", "chunks"),
-    [("documents", Document, 18, 105), ("docs", DocSection, 111, 111), ("examples", Example, 51, 51)],
+    [("documents", Document, 20, 107), ("docs", DocSection, 111, 111), ("examples", Example, 51, 51)],
 )
 def test_the_sample_files_are_read(corpus: str, kind: type, items: int, chunks: int) -> None:
     """Each holds the items of its corpus."""

@@ -105,7 +105,7 @@ PLANTED = [
 
 
 def test_the_sample_corpus_has_its_nine_disagreements_and_no_other(sample: list[CitationRecord]) -> None:
-    """All that were planted, out of every pair of its 105 chunks, and no false alarm."""
+    """All that were planted, out of every pair of its chunks, and no false alarm."""
     found = []
     for conflict in find_disagreements(sample):
         ids = [str(sample[side.index].chunk_id) for side in conflict.sides]
@@ -364,7 +364,7 @@ def test_looking_for_suspects_first_loses_nothing(given_texts: list[str]) -> Non
 
 
 def test_looking_for_suspects_first_spares_the_others(sample: list[CitationRecord]) -> None:
-    """Of the sample's 105 chunks only those with a near twin are read."""
+    """Of the sample's chunks only those with a near twin are read."""
     suspects = find_suspects([(record.source_id, record.text) for record in sample])
     assert 2 * len(PLANTED) <= len(suspects) < len(sample) // 3
 

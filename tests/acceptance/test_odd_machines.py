@@ -131,6 +131,7 @@ def runs_as_another_account() -> bool:
     [
         pytest.param({"LC_ALL": "C"}, {}, (), id="LC_ALL=C"),
         pytest.param({}, {"umask": 0o077}, (), id="umask 077"),
+        pytest.param({"PGOPTIONS": "-c a=b", "PGCLIENTENCODING": "LATIN1"}, {}, (), id="variables of another Postgres"),
         pytest.param({"HOME": "/proc/none"}, {"cwd": "/proc"}, (), id="home and folder not writable"),
         pytest.param({}, {}, WITHOUT_NETWORK, id="no network", marks=needs_root()),
         pytest.param({}, {"user": "nobody", "group": 65534, "extra_groups": []}, (), id="no root", marks=needs_root()),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 LINK = {
     "application_name": "retrieval-worker",
+    "client_encoding": "UTF8",  # not what PGCLIENTENCODING says: texts of any language come and go
     "connect_timeout": "5",
     # Probes on a silent link: after 5 s, then every 2 s; three without an answer end the connection.
     "keepalives": "1",

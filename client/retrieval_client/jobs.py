@@ -73,7 +73,8 @@ class Signer:
         """Return a token that allows ``claims`` exactly this job, under this task id, until it expires.
 
         Raises:
-            ValueError: the key is none of the algorithm, or a secret too short for a worker to take.
+            ValueError: the key is none of the algorithm, or a secret too short for a worker to take; or the job has an
+                integer beyond 2^53, which no signature distinguishes from its neighbour.
         """
         import jwt  # noqa: PLC0415 -- only who signs pays for its import
 

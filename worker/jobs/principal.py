@@ -49,15 +49,16 @@ def identify(job: Job, raw: Mapping[str, Any], *, task: str, task_id: str, setti
             without a mapped claim.
     """
     if job.principal is not None:
+        caller = as_principal(job.principal, settings, "principal")
         if not settings.trust_queue:
             raise NotAuthorised("principal: this worker does not trust its queue; send a principal_token")
-        return as_principal(job.principal, settings, "principal")
+        return caller
     if job.principal_token is not None:
         claims = _verified_claims(job.principal_token, raw, task=task, task_id=task_id, settings=settings)
         try:
             return as_principal(claims, settings, "principal_token")
         except InvalidJob as error:
-            raise NotAuthorised(error.message) from None
+            raise NotAuthorised(error.message, forged=True) from None
     return None
 
 

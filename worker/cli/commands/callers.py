@@ -253,7 +253,10 @@ def _check_bound(job: Job, token: str) -> str:
     from retrieval_client.contract.registry import task_of
 
     bound, task = _unverified(token), task_of(type(job)).name
-    digest = canonical_sha256(job.model_dump(mode="json", exclude_unset=True, exclude={"principal_token"}))
+    try:
+        digest = canonical_sha256(job.model_dump(mode="json", exclude_unset=True, exclude={"principal_token"}))
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
     task_id = bound.get("jti")
     if bound.get("task") != task or bound.get("args_sha256") != digest or not (task_id and isinstance(task_id, str)):
         raise typer.BadParameter(

@@ -7,8 +7,6 @@ import json
 import math
 from typing import Any
 
-from retrieval_client.json_values import join_path
-
 _LARGEST_EXACT = 2**53
 """Largest integer up to which every integer is a double; RFC 8785 writes numbers as doubles, so that it would write two
 greater ones alike."""
@@ -20,10 +18,6 @@ _FIXED_ABOVE = -6
 """Exponent above which ECMAScript writes numbers without an exponent (from 1e-6 on)."""
 
 
-class _TooLargeError(Exception):
-    """An integer has no form of its own."""
-
-
 def canonical_json(value: Any) -> bytes:
     """Serialise plain JSON data canonically.
 
@@ -31,14 +25,11 @@ def canonical_json(value: Any) -> bytes:
     '{"a":[true,null,"é",1e+21],"b":1}'
 
     Raises:
-        ValueError: NaN, an infinity, a lone surrogate, or an integer beyond 2^53, which it names.
+        ValueError: NaN, an infinity, a lone surrogate, or an integer beyond 2^53.
         TypeError: not JSON data.
     """
     try:
         return _write(value).encode()
-    except _TooLargeError:
-        path = _path_of_large(value)
-        raise ValueError(f"{path}: expected an integer of at most 2^53, a greater one has no canonical form") from None
     except UnicodeEncodeError:
         raise ValueError("a lone surrogate has no canonical form") from None
 
@@ -55,7 +46,7 @@ def _write(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, int):
         if abs(value) > _LARGEST_EXACT:
-            raise _TooLargeError
+            raise ValueError("expected an integer of at most 2^53: a greater one has no canonical form")
         return str(value)
     if isinstance(value, float):
         return _number(value)
@@ -66,15 +57,6 @@ def _write(value: Any) -> str:
         keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
         return "{" + ",".join(f"{_write(key)}:{_write(value[key])}" for key in keys) + "}"
     raise TypeError(f"not JSON: {type(value).__name__}")
-
-
-def _path_of_large(value: Any, path: str = "") -> str:
-    """Return the path of the first integer that is too large; ``""`` without one."""
-    if isinstance(value, int):
-        return (path or "value") if abs(value) > _LARGEST_EXACT else ""
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
-    paths = (_path_of_large(item, join_path(path, part)) for part, item in items)
-    return next(filter(None, paths), "")
 
 
 def _number(value: float) -> str:

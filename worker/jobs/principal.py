@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from retrieval_client.canonical import canonical_json, canonical_sha256
 from retrieval_client.contract.base import LEAST_SECRET_BYTES
 from retrieval_client.errors import InvalidJob, NotAuthorised, SettingsError
-from retrieval_client.json_values import as_integer, join_path
+from retrieval_client.json_values import as_integer, join_path, path_of_large
 from worker.core.shape import is_storable
 from worker.model import Principal
 from worker.settings.serving import is_showable
@@ -178,7 +178,7 @@ def _check_bound(
     try:
         digest = canonical_sha256(unsigned)
     except ValueError as error:
-        raise InvalidJob(str(error)) from None
+        raise InvalidJob(str(error), path_of_large(unsigned)) from None
     if not hmac.compare_digest(str(claims["args_sha256"]).encode("utf-8", "replace"), digest.encode()):
         raise _forged("it was issued for another job (args_sha256 differs)")
 

@@ -129,12 +129,10 @@ def test_an_integer_and_the_same_double_are_one_number(integer: int, double: flo
 
 
 @pytest.mark.parametrize("integer", [2**53 + 1, -(2**53) - 1, 2**60, 10**400], ids=["least", "negative", "even", "no double"])
-def test_an_integer_beyond_2_53_is_refused_by_its_path(integer: int) -> None:
+def test_an_integer_beyond_2_53_has_no_form(integer: int) -> None:
     """RFC 8785 would write it as its neighbour, so that the digest of one job would be that of another."""
-    with pytest.raises(ValueError, match=r"^filters\.metadata\.n\[1\]: expected an integer of at most 2\^53"):
-        canonical_json({"k": 12, "filters": {"metadata": {"n": [2**53, integer], "m": integer}}})
-    with pytest.raises(ValueError, match="^value: expected"):
-        canonical_json(integer)
+    with pytest.raises(ValueError, match=r"^expected an integer of at most 2\^53"):
+        canonical_json({"n": [2**53, integer]})
 
 
 @pytest.mark.parametrize("value", ["\ud800", {"\udfff": 1}, ["a\udc00"]], ids=ascii)

@@ -33,7 +33,7 @@ def as_integer(value: Any) -> Any:
 
 
 def path_of_large(value: Any, path: str = "") -> str:
-    """Return the path of the first integer beyond 2^53 in plain JSON data, which other readers may round; ``""`` without.
+    """Return the path of the first integer beyond 2^53, which other readers may round; ``""`` without one.
 
     >>> path_of_large({"k": 12, "filters": {"metadata": {"n": [1, 2**53 + 1]}}}), path_of_large([2.0**60])
     ('filters.metadata.n[1]', '')

@@ -362,7 +362,7 @@ def is_refused(engine: Engine, user: str) -> bool:
 
 def test_a_callers_rows_decide_for_that_caller(open_engine: Any, admin: Any) -> None:
     """Whoever asks first: rows of another model refuse the one who sees them, and nobody else."""
-    texts = [f"the pump of site {n} {word} twice" for n, word in enumerate("hums rattles leaks stops floods".split())]
+    texts = [f"the pump {verb} twice" for verb in ("hums", "rattles", "leaks", "stops", "floods")]
     own_chunks(admin, "mallory", texts, -lexical.embed(texts))
     for order in (("mallory", "alice"), ("alice", "mallory")):
         engine = open_engine()

@@ -44,7 +44,8 @@ WITH document AS (
   INSERT INTO public.documents (id, owner_id, visibility) VALUES (%(large)s, 'nobody', 'private') RETURNING id
 )
 INSERT INTO public.document_chunks (id, document_id, text_content, page, section)
-SELECT 'large-' || n, id, 'Part ' || n || ' of a large document', 77, 'Secret' FROM document, generate_series(1, 500) AS n
+SELECT 'large-' || n, id, 'Part ' || n || ' of a large document', 77, 'Secret'
+  FROM document, generate_series(1, 500) AS n
 """
 ONE_PERCENT, EVERYTHING, STRANGER = asker(OWNER), asker("member", tenant_id=TENANT), asker("stranger")
 

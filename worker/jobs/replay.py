@@ -44,7 +44,7 @@ SCAN_LIMIT = 50_000
 DEFAULT_WEIGHT = 0.5
 
 MISSING_SECONDS = 0.005
-"""The time of resolving up to `MISSING_PINS` pins of which one is missing is a multiple of this; of more, likewise more.
+"""The time of resolving pins of which one is missing is a multiple of this, for each `MISSING_PINS` of them.
 
 Postgres takes longer for a hidden row than for none: without this, response times would reveal whether a missing pin is
 hidden or gone (measured: `python -m benchmarks.hidden_text`)."""

@@ -34,7 +34,6 @@ from worker.jobs.run_files import file_name, run_path
 if TYPE_CHECKING:
     from worker.adapters.postgres.feedback import Judgements
     from worker.adapters.postgres.runs import Runs
-    from worker.jobs.recording import json_digest
 from worker.jobs.run_files import RunFiles
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]

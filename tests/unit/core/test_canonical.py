@@ -122,13 +122,17 @@ def test_the_order_of_keys_does_not_matter(value: dict[str, Any], chance: random
     assert canonical_sha256(dict(items)) == canonical_sha256(value)
 
 
-@pytest.mark.parametrize(("integer", "double"), [(1, 1.0), (0, -0.0), (-7, -7.0), (2**53, 2.0**53), (-(2**53), -(2.0**53))])
+@pytest.mark.parametrize(
+    ("integer", "double"), [(1, 1.0), (0, -0.0), (-7, -7.0), (2**53, 2.0**53), (-(2**53), -(2.0**53))]
+)
 def test_an_integer_and_the_same_double_are_one_number(integer: int, double: float) -> None:
     """JSON has one kind of number: 1 and 1.0 are written alike."""
     assert canonical_json(integer) == canonical_json(double)
 
 
-@pytest.mark.parametrize("integer", [2**53 + 1, -(2**53) - 1, 2**60, 10**400], ids=["least", "negative", "even", "no double"])
+@pytest.mark.parametrize(
+    "integer", [2**53 + 1, -(2**53) - 1, 2**60, 10**400], ids=["least", "negative", "even", "no double"]
+)
 def test_an_integer_beyond_2_53_has_no_form(integer: int) -> None:
     """RFC 8785 would write it as its neighbour, so that the digest of one job would be that of another."""
     with pytest.raises(ValueError, match=r"^expected an integer of at most 2\^53"):

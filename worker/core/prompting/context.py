@@ -176,7 +176,9 @@ def _fitting(
         block,
         tuple(LabelledSource(f"S{number}", i, sources[i]) for number, (i, _) in enumerate(taken, 1)),
         tuple(
-            LeftOut(i, "beyond budget" if entry.has_text else "empty") for i, entry in enumerate(entries) if i not in inside
+            LeftOut(i, "beyond budget" if entry.has_text else "empty")
+            for i, entry in enumerate(entries)
+            if i not in inside
         ),
         count(block) if block else 0,
     )

@@ -373,7 +373,7 @@ def test_a_callers_rows_decide_for_that_caller(open_engine: Any, admin: Any) -> 
 def test_texts_that_begin_alike_tell_nothing_of_the_embedder(open_engine: Any, admin: Any) -> None:
     """Only their beginning is compared, and their vectors are of the whole."""
     notice = "This notice stands before every part of the manual. " * 40
-    texts = [notice + f"chapter{n} valve{n} hose{n} " * 300 for n in range(10)]
+    texts = [notice + " ".join(f"part{n}x{i}" for i in range(500)) for n in range(10)]
     own_chunks(admin, "tenant", texts, lexical.embed(texts))
     engine = open_engine()
     assert [is_refused(engine, user) for user in ("tenant", "alice")] == [False, False]

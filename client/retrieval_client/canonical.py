@@ -8,7 +8,8 @@ import math
 from typing import Any
 
 _LARGEST_EXACT = 2**53
-"""Largest integer up to which every integer is a double; RFC 8785 writes numbers as doubles."""
+"""Largest integer up to which every integer is a double; RFC 8785 writes numbers as doubles, so that it would write two
+greater ones alike."""
 
 _FIXED_BELOW = 21
 """Exponent below which ECMAScript writes numbers without an exponent (up to 1e21)."""
@@ -24,7 +25,7 @@ def canonical_json(value: Any) -> bytes:
     '{"a":[true,null,"é",1e+21],"b":1}'
 
     Raises:
-        ValueError: NaN, an infinity, a lone surrogate, or an integer too large for a double.
+        ValueError: NaN, an infinity, a lone surrogate, or an integer beyond 2^53.
         TypeError: not JSON data.
     """
     try:
@@ -44,7 +45,9 @@ def _write(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, int):
-        return str(value) if abs(value) <= _LARGEST_EXACT else _number(_as_double(value))
+        if abs(value) > _LARGEST_EXACT:
+            raise ValueError("expected an integer of at most 2^53: a greater one has no canonical form")
+        return str(value)
     if isinstance(value, float):
         return _number(value)
     if isinstance(value, list | tuple):
@@ -54,13 +57,6 @@ def _write(value: Any) -> str:
         keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
         return "{" + ",".join(f"{_write(key)}:{_write(value[key])}" for key in keys) + "}"
     raise TypeError(f"not JSON: {type(value).__name__}")
-
-
-def _as_double(value: int) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError("an integer beyond a double has no canonical form") from None
 
 
 def _number(value: float) -> str:

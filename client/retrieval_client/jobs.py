@@ -27,6 +27,7 @@ from retrieval_client.contract.jobs import Job
 from retrieval_client.contract.message import ENDED, Record, compose, read_record
 from retrieval_client.contract.registry import TASKS, task_of
 from retrieval_client.errors import InvalidJob, RetrievalError, TimedOut
+from retrieval_client.json_values import path_of_large
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -74,6 +75,7 @@ class Signer:
 
         Raises:
             ValueError: the key is none of the algorithm, or a secret too short for a worker to take.
+            InvalidJob: an integer beyond 2^53, which no signature distinguishes from its neighbour.
         """
         import jwt  # noqa: PLC0415 -- only who signs pays for its import
 
@@ -81,12 +83,16 @@ class Signer:
             raise ValueError(f"key: expected text, got {type(self.key).__name__}")  # noqa: TRY004 -- as of wrong text
         if self.algorithm == "HS256" and len(self.key.strip().encode()) < LEAST_SECRET_BYTES:
             raise ValueError(f"key: expected a secret of at least {LEAST_SECRET_BYTES} bytes (openssl rand -base64 32)")
+        try:
+            digest = canonical_sha256(dict(job))
+        except ValueError as error:
+            raise InvalidJob(str(error), path_of_large(dict(job))) from None
         bound = {
             "exp": int(now) + self.lifetime_seconds,
             "aud": self.audience,
             "task": task,
             "jti": task_id,
-            "args_sha256": canonical_sha256(dict(job)),
+            "args_sha256": digest,
         }
         try:
             return jwt.encode({**claims, **bound}, self.key, self.algorithm, headers={"kid": self.key_id})

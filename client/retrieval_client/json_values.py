@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+LARGEST_EXACT = 2**53
+"""Largest integer up to which every integer is a double."""
+
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
 
 
@@ -27,3 +30,16 @@ def as_integer(value: Any) -> Any:
     (10, 0, 0.5, '10')
     """
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def path_of_large(value: Any, path: str = "") -> str:
+    """Return the path of the first integer beyond 2^53, which other readers may round; ``""`` without one.
+
+    >>> path_of_large({"k": 12, "filters": {"metadata": {"n": [1, 2**53 + 1]}}}), path_of_large([2.0**60])
+    ('filters.metadata.n[1]', '')
+    """
+    if isinstance(value, int):
+        return path if abs(value) > LARGEST_EXACT else ""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+    paths = (path_of_large(item, join_path(path, part)) for part, item in items)
+    return next(filter(None, paths), "")

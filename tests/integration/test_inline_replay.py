@@ -182,6 +182,8 @@ def test_duplicate_hashes_are_taken_once(engine: Engine) -> None:
         {"chunk_id": "c"},
         "",
         " \n\t\u2003",
+        "\u200b\ufeff \u2060",
+        {"text": "\u3164\ufe0f\U000e0041"},
         {"text": ""},
         {"text": "\u00a0 ", "chunk_id": "c"},
     ],

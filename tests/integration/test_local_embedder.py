@@ -28,6 +28,7 @@ from worker.cli.sample_vectors import known, sample_texts
 from worker.cli.usage import WrongUsage
 from worker.core.text import lexical
 from worker.core.text.fingerprint import agree, cosines
+from worker.jobs import corpus_embedders
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
@@ -336,6 +337,57 @@ def test_a_caller_who_sees_few_rows_decides_nothing(open_engine: Any, admin: Any
     assert len(hybrid(engine, "newcomer", **job)["results"]["documents"]["chunks"]) == 3
     with pytest.raises(SettingsError, match=r"corpus documents: .*not recorded"):
         hybrid(engine, "alice", **job)
+
+
+def own_chunks(admin: Any, owner: str, texts: list[str], vectors: Any) -> None:
+    """Leave every document to alice but one of this owner, with these chunks."""
+    admin.execute("TRUNCATE retrieval.embedders")
+    admin.execute("UPDATE documents SET visibility = 'private', owner_id = 'alice'")
+    admin.execute("INSERT INTO documents (id, owner_id) VALUES (%(owner)s, %(owner)s)", {"owner": owner})
+    for n, (text, vector) in enumerate(zip(texts, vectors, strict=True)):
+        admin.execute(
+            "INSERT INTO document_chunks (id, document_id, text_content, embedding) VALUES (%s, %s, %s, %s)",
+            [f"{owner}-{n}", owner, text, str(vector.tolist())],
+        )
+
+
+def is_refused(engine: Engine, user: str) -> bool:
+    """Return whether a text query of a user is refused for the rows that it sees."""
+    try:
+        hybrid(engine, user, searches=[{"corpus": "documents", "top_k": 5}])
+    except SettingsError as error:
+        return "not recorded" in error.message
+    return False
+
+
+def test_a_callers_rows_decide_for_that_caller(open_engine: Any, admin: Any) -> None:
+    """Whoever asks first: rows of another model refuse the one who sees them, and nobody else."""
+    texts = [f"the pump {verb} twice" for verb in ("hums", "rattles", "leaks", "stops", "floods")]
+    own_chunks(admin, "mallory", texts, -lexical.embed(texts))
+    for order in (("mallory", "alice"), ("alice", "mallory")):
+        engine = open_engine()
+        seen = [(user, is_refused(engine, user)) for user in order * 2]
+        assert {*seen} == {("mallory", True), ("alice", False)}
+
+
+def test_texts_that_begin_alike_tell_nothing_of_the_embedder(open_engine: Any, admin: Any) -> None:
+    """Only their beginning is compared, and their vectors are of the whole."""
+    notice = "This notice stands before every part of the manual. " * 40
+    texts = [notice + " ".join(f"part{n}x{i}" for i in range(500)) for n in range(10)]
+    own_chunks(admin, "tenant", texts, lexical.embed(texts))
+    engine = open_engine()
+    assert [is_refused(engine, user) for user in ("tenant", "alice")] == [False, False]
+
+
+def test_verdicts_of_callers_are_bounded(open_engine: Any, admin: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller who asked longest ago is compared again."""
+    monkeypatch.setattr(corpus_embedders, "MOST_CALLERS", 2)
+    admin.execute("TRUNCATE retrieval.embedders")
+    engine = open_engine()
+    for user in ("alice", "bob", "alice", "carol"):
+        hybrid(engine, user, searches=[{"corpus": "documents", "top_k": 5}])
+    kept = [dict(settings)["app.user_id"] for _, settings in engine.hybrid._embeddings._filled._verdicts]
+    assert kept == ["alice", "carol"]
 
 
 @pytest.mark.usefixtures("by_meaning")

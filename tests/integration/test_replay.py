@@ -72,6 +72,9 @@ def test_a_different_job_under_the_same_run_is_refused(engine: Engine) -> None:
     search(engine)
     with pytest.raises(InvalidJob, match="another job"):
         search(engine, k=11)
+    search(engine, run={**RUN, "step": "large"}, filters={"metadata": {"n": 2**53 + 1}})
+    with pytest.raises(InvalidJob, match="another job"):
+        search(engine, run={**RUN, "step": "large"}, filters={"metadata": {"n": 2**53}})
     assert search(engine, run={**RUN, "step": "verse-1"}, k=11)["k"] == 11
     assert search(engine, run={**RUN, "run_id": "r2"}, k=11)["k"] == 11
 

@@ -117,6 +117,9 @@ def test_claims_on_a_queue_that_is_not_trusted_are_refused(make_settings: Callab
     job = parse_job(RetrieveTopK, raw)
     with pytest.raises(NotAuthorised, match="does not trust its queue"):
         identify(job, raw, task="retrieve_top_k", task_id="id-1", settings=make_settings())
+    malformed = parse_job(RetrieveTopK, {**raw, "principal": {"user_id": {}}})
+    with pytest.raises(InvalidJob):
+        identify(malformed, {}, task="retrieve_top_k", task_id="id-1", settings=make_settings())
 
 
 @pytest.mark.parametrize("trust", [True, False])

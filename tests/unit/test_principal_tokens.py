@@ -18,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from retrieval_client.canonical import canonical_sha256
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveTopK
-from retrieval_client.errors import NotAuthorised, RetrievalError, SettingsError
+from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError, SettingsError
+from retrieval_client.jobs import Signer
 from worker.jobs.principal import check_keys, identify
 
 if TYPE_CHECKING:
@@ -112,6 +113,25 @@ def test_the_digest_is_over_the_meaning_of_a_job(settings: Settings) -> None:
     """Key order and the spelling of numbers do not matter: RFC 8785 decides."""
     respelled = json.loads('{"filters": {"metadata": {"\\u00e9": 1e-1}}, "k": 12, "query_embedding": [1]}')
     assert ask(settings, token(), respelled) is not None
+
+
+@pytest.mark.parametrize("sent", [2**53 + 1, 2**53 + 2, 10**400], ids=["odd", "even", "no double"])
+def test_a_signed_job_has_no_integer_that_is_written_as_another(settings: Settings, sent: int) -> None:
+    """2^53 + 1 and 2^53 are one number to RFC 8785: refused by its field, whichever of them was signed."""
+    signed = {**JOB, "filters": {"metadata": {"n": 2**53}}}
+    token_of_it = token(args_sha256=canonical_sha256(signed))
+    assert ask(settings, token_of_it, signed) is not None
+    with pytest.raises(InvalidJob, match=r"^filters\.metadata\.n: expected an integer of at most 2\^53"):
+        ask(settings, token_of_it, {**JOB, "filters": {"metadata": {"n": sent}}})
+    with pytest.raises(InvalidJob, match=r"^filters\.metadata\.n: "):
+        Signer(KEY, "k1").sign({"filters": {"metadata": {"n": sent}}}, {}, task=TASK, task_id=TASK_ID, now=time.time())
+
+
+def test_malformed_claims_of_a_good_signature_count_as_forged(settings: Settings) -> None:
+    """So no task takes the job as one of nobody."""
+    with pytest.raises(NotAuthorised) as caught:
+        ask(settings, token(user_id={"a": 1}))
+    assert caught.value.forged
 
 
 @pytest.mark.parametrize(

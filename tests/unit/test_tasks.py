@@ -52,7 +52,7 @@ def run(make_settings: Callable[..., Settings]) -> Callable[..., EagerResult]:
     """Runs a task of ours in this process, with the arguments given."""
 
     def run_task(*args: Any, engine: Engine | None = None, kwargs: Any = None) -> EagerResult:
-        settings = make_settings(trust_queue=True, worker={"max_outage_seconds": 0})
+        settings = make_settings(trust_queue=True, token_keys={"k1": "k" * 32}, worker={"max_outage_seconds": 0})
         app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
         held = engine or Engine()
 
@@ -73,6 +73,27 @@ def test_a_job_is_answered_as_its_caller(run: Callable[..., EagerResult]) -> Non
     assert json.loads(codec.dumps(result.result)) == {"status": "empty", "chunks": [], "owner": "u1"}
     assert repr(result.result) == "<retrieve_top_k empty>"
     assert [job.k for job in engine.jobs] == [12]
+
+
+@pytest.mark.parametrize(
+    ("sent", "failure"),
+    [
+        ({"principal": {"user_id": {"a": 1}}}, InvalidJob),
+        ({"principal_token": "no token"}, NotAuthorised),
+    ],
+)
+def test_a_principal_that_is_none_is_refused_by_a_task_that_asks_for_none(
+    run: Callable[..., EagerResult], sent: dict[str, Any], failure: type[Exception]
+) -> None:
+    """Malformed or forged: nothing is answered, though the answer would be the same for every caller."""
+
+    class ForAnyone(Engine):
+        def answer(self, job: RetrieveTopK, context: JobContext) -> dict[str, Any]:
+            del job, context
+            return {"status": "empty", "chunks": []}
+
+    result = run({"query_embedding": JOB["query_embedding"], **sent}, engine=ForAnyone())
+    assert (result.state, type(result.result)) == ("FAILURE", failure)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections import OrderedDict
+from typing import TYPE_CHECKING, NamedTuple
 
 from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker.adapters import logs
@@ -29,16 +31,26 @@ RECORDS_SECONDS = 10.0
 """Age from which the records are read again, by the next job that embeds a text."""
 
 SAMPLE_SECONDS = 60.0
-"""Age from which a sample that did not agree, or could not be taken, is taken again."""
+"""Age from which a sample that did not agree, or told nothing, is taken again."""
+
+MOST_CALLERS = 1000
+"""Callers of a corpus without a record whose verdicts are remembered; the one who asked longest ago is forgotten."""
 
 log = logs.logger("worker.embedder")
+
+
+class _Verdict(NamedTuple):
+    """Result of comparing a sample: why text queries are refused, None if they are not; and when it is taken again."""
+
+    reason: str | None
+    until: float
 
 
 class CorpusEmbedders:
     """Comparison of the embedder with those that filled the corpora, once for each record.
 
     Compared when a process starts; with a server that is away then, when a job first embeds a text. A corpus without a
-    record is compared by a sample of the rows that the first caller may see.
+    record is compared for each caller by a sample of the rows that it may see: rows of one decide nothing for another.
 
     Args:
         embedder: the embedder of the queries.
@@ -64,7 +76,7 @@ class CorpusEmbedders:
         self._lock = threading.Lock()
         self._identities: dict[int, EmbedderIdentity] = {}
         self._reasons: dict[str, str | None] = {}
-        self._sampled: dict[str, float] = {}
+        self._verdicts: OrderedDict[tuple[str, tuple[tuple[str, str], ...]], _Verdict] = OrderedDict()
         self._recorded, self._read_at = records(), clock()
         with contextlib.suppress(RetrievalError):  # a server that is away now: the first job that embeds compares
             for corpus in self._recorded:
@@ -86,10 +98,9 @@ class CorpusEmbedders:
                 if corpus in self._trusted:
                     continue
                 if corpus not in self._recorded:
-                    self._compare_sample(corpus, caller, paid, seconds)
-                elif corpus not in self._reasons:
-                    self._compare(corpus, paid, seconds)
-                reason = self._reasons.get(corpus)
+                    reason = self._of_caller(corpus, caller, paid, seconds)
+                else:
+                    reason = self._of_record(corpus, paid, seconds)
                 if reason is not None:
                     raise SettingsError(f"the corpus {corpus}: {reason}")
 
@@ -104,43 +115,60 @@ class CorpusEmbedders:
             for corpus in {*before, *self._recorded}:
                 if not _same(before.get(corpus), self._recorded.get(corpus)):
                     self._reasons.pop(corpus, None)
-                    self._sampled.pop(corpus, None)
+                    self._verdicts.clear()
+
+    def _of_record(self, corpus: str, paid: Paid, seconds: float) -> str | None:
+        """Return why the recorded embedder refuses text queries, compared once."""
+        if corpus not in self._reasons:
+            self._compare(corpus, paid, seconds)
+        return self._reasons[corpus]
 
     def _compare(self, corpus: str, paid: Paid, seconds: float) -> None:
         recorded = self._recorded[corpus]
         same = is_named(self._embedder, recorded) or agree(
             self._identity(recorded.dimensions, paid, seconds).fingerprint, recorded.fingerprint
         )
-        self._decide(corpus, None if same else difference(self._embedder, recorded))
+        self._reasons[corpus] = None if same else difference(self._embedder, recorded)
+        _warn(corpus, self._reasons[corpus])
 
-    def _compare_sample(self, corpus: str, caller: Principal, paid: Paid, seconds: float) -> None:
-        """Compare stored rows with what the embedder makes of their texts, unless that was done."""
-        if self._clock() < self._sampled.get(corpus, float("-inf")):
-            return
+    def _of_caller(self, corpus: str, caller: Principal, paid: Paid, seconds: float) -> str | None:
+        """Return why the rows of a caller refuse its text queries, compared once while they agree."""
+        key = corpus, caller.settings
+        verdict = self._verdicts.get(key)
+        if verdict is None or verdict.until <= self._clock():
+            verdict = self._verdicts[key] = self._compare_sample(corpus, caller, paid, seconds)
+            _warn(corpus, verdict.reason)
+        self._verdicts.move_to_end(key)
+        if len(self._verdicts) > MOST_CALLERS:
+            self._verdicts.popitem(last=False)
+        return verdict.reason
+
+    def _compare_sample(self, corpus: str, caller: Principal, paid: Paid, seconds: float) -> _Verdict:
+        """Compare stored rows of a caller with what the embedder makes of their texts."""
+        nothing = _Verdict(None, self._clock() + SAMPLE_SECONDS)
         try:
             rows = self._sample(corpus, caller, seconds)
-            if len(rows.texts) < ENOUGH:  # the next caller may see more
-                return
+            if len(rows.texts) < ENOUGH:
+                return nothing
             own = self._embedder.embed(rows.texts, paid, seconds, rows.vectors.shape[1])
         except Unavailable:
             raise
-        except RetrievalError as error:  # no verdict: the search, or the query's own embedding, reports what is wrong
+        except RetrievalError as error:  # the search, or the query's own embedding, reports what is wrong
             log.warning("embedder not compared", corpus=corpus, reason=error.message)
-            self._sampled[corpus] = self._clock() + SAMPLE_SECONDS
-            return
-        differs = unrelated(own, rows.vectors)
-        self._sampled[corpus] = self._clock() + SAMPLE_SECONDS if differs else float("inf")
-        self._decide(corpus, foreign(self._embedder, rows.vectors) if differs else None)
-
-    def _decide(self, corpus: str, reason: str | None) -> None:
-        self._reasons[corpus] = reason
-        if reason is not None:
-            log.warning("embedder differs", corpus=corpus, reason=reason)
+            return nothing
+        if unrelated(own, rows.vectors):
+            return _Verdict(foreign(self._embedder, rows.vectors), nothing.until)
+        return _Verdict(None, math.inf)
 
     def _identity(self, dimensions: int, paid: Paid, seconds: float) -> EmbedderIdentity:
         if dimensions not in self._identities:
             self._identities[dimensions] = identity(self._embedder, dimensions, paid, seconds)
         return self._identities[dimensions]
+
+
+def _warn(corpus: str, reason: str | None) -> None:
+    if reason is not None:
+        log.warning("embedder differs", corpus=corpus, reason=reason)
 
 
 def _same(one: EmbedderIdentity | None, other: EmbedderIdentity | None) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieval_client.hashing import hash_chunk
 from worker.core.pins.inline import InlineChunk
+from worker.core.text.visible import is_blank
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,7 @@ def inline_chunks(sources: Sequence[InlineSource]) -> tuple[list[InlineChunk], i
         source_id = source.id or source.name or UNKNOWN_SOURCE
         for chunk in source.chunks or []:
             text, chunk_id = _inline_chunk(chunk)
-            if text is None or not text.strip():
+            if text is None or is_blank(text):
                 skipped += 1
                 continue
             chunks.append(InlineChunk(source_id, chunk_id or "", text, source.weight, hash_chunk(text)))

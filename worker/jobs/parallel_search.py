@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from retrieval_client.errors import RetrievalError, TimedOut
 from worker.adapters.postgres.search import SearchResult, search
 from worker.core.time_budget import OPTIONAL_SHARE
+from worker.core.trace import milliseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -48,7 +49,7 @@ class LegResult:
         name: its name.
         found: result of each of its searches; None if it failed, which only an optional leg may.
         error: its error, if it failed.
-        duration_ms: duration of its slowest search.
+        duration_ms: duration of its slowest search, see `milliseconds`.
     """
 
     name: str
@@ -93,8 +94,8 @@ class ParallelSearch:
         try:
             (found,) = search(self._database, caller, [one], end - started)
         except RetrievalError as error:
-            return error, (self._clock() - started) * 1000
-        return found, (self._clock() - started) * 1000
+            return error, milliseconds(self._clock() - started)
+        return found, milliseconds(self._clock() - started)
 
     def _wait(self, future: Future[Outcome], end: float) -> Outcome:
         try:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 from retrieval_client.canonical import canonical_json, canonical_sha256
 from retrieval_client.contract.base import LEAST_SECRET_BYTES
 from retrieval_client.errors import InvalidJob, NotAuthorised, SettingsError
-from retrieval_client.json_values import as_integer, join_path
+from retrieval_client.json_values import as_integer, join_path, path_of_large
 from worker.core.shape import is_storable
 from worker.model import Principal
 from worker.settings.serving import is_showable
@@ -49,15 +49,16 @@ def identify(job: Job, raw: Mapping[str, Any], *, task: str, task_id: str, setti
             without a mapped claim.
     """
     if job.principal is not None:
+        caller = as_principal(job.principal, settings, "principal")
         if not settings.trust_queue:
             raise NotAuthorised("principal: this worker does not trust its queue; send a principal_token")
-        return as_principal(job.principal, settings, "principal")
+        return caller
     if job.principal_token is not None:
         claims = _verified_claims(job.principal_token, raw, task=task, task_id=task_id, settings=settings)
         try:
             return as_principal(claims, settings, "principal_token")
         except InvalidJob as error:
-            raise NotAuthorised(error.message) from None
+            raise NotAuthorised(error.message, forged=True) from None
     return None
 
 
@@ -177,7 +178,7 @@ def _check_bound(
     try:
         digest = canonical_sha256(unsigned)
     except ValueError as error:
-        raise InvalidJob(str(error)) from None
+        raise InvalidJob(str(error), path_of_large(unsigned)) from None
     if not hmac.compare_digest(str(claims["args_sha256"]).encode("utf-8", "replace"), digest.encode()):
         raise _forged("it was issued for another job (args_sha256 differs)")
 

@@ -135,18 +135,19 @@ def owner_of(caller: Principal | None) -> str:
 def job_digest(job: Job) -> bytes:
     """Return the SHA-256 of the canonical JSON of a job without its token."""
     plain = job.model_dump(mode="json", exclude_unset=True, exclude={"principal_token"})
-    return _digest(plain)
+    return json_digest(plain)
 
 
 def claims_digest(caller: Principal) -> bytes:
     """Return the SHA-256 of the canonical JSON of the caller's mapped claims."""
-    return _digest(dict(caller.claims.items()))
+    return json_digest(dict(caller.claims.items()))
 
 
-def _digest(value: dict[str, Any]) -> bytes:
+def json_digest(value: dict[str, Any]) -> bytes:
+    """Return the SHA-256 of the canonical JSON of an object, or of other JSON of it where it has none."""
     try:
         return bytes.fromhex(canonical_sha256(value))
-    except ValueError:  # an integer beyond a double: allowed by the contract, without a form in RFC 8785
+    except ValueError:  # an integer beyond 2^53: allowed by the contract, without a form of its own in RFC 8785
         return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).digest()
 
 

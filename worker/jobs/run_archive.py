@@ -17,7 +17,6 @@ from pydantic import (
     model_validator,
 )
 
-from retrieval_client.canonical import canonical_sha256
 from retrieval_client.contract.base import (
     ChunkHash,  # noqa: TC001 -- pydantic reads the annotations when it runs
     LegName,  # noqa: TC001 -- pydantic reads the annotations when it runs
@@ -29,12 +28,13 @@ from retrieval_client.hashing import NORMALISERS
 from worker.adapters.postgres.feedback import Judgement
 from worker.adapters.postgres.runs import Event, Record, RecordedPin
 from worker.core.pins.pinning import Pin
+from worker.jobs.recording import json_digest
 from worker.jobs.run_files import file_name, run_path
 
 if TYPE_CHECKING:
     from worker.adapters.postgres.feedback import Judgements
     from worker.adapters.postgres.runs import Runs
-    from worker.jobs.run_files import RunFiles
+from worker.jobs.run_files import RunFiles
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=512, pattern=r"^[^\x00]*$")]
@@ -138,7 +138,7 @@ class RunFile(ArchivedObject):
         """Return the expected `sha256`."""
         # Without feedback it is the digest of older versions, so that their files can still be imported.
         without = {"sha256"} if self.feedback else {"sha256", "feedback"}
-        return canonical_sha256(self.model_dump(mode="json", exclude=without))
+        return json_digest(self.model_dump(mode="json", exclude=without)).hex()
 
 
 class RunArchive:

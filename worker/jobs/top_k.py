@@ -192,7 +192,9 @@ class Retrieval:
             "k": k,
             "corpus": corpus.name,
         }
-        search = {"method": found.method, "corpus_rows": found.corpus_rows, "ef_search": found.ef_search}
+        search: dict[str, Any] = {"method": found.method}
+        if corpus.settings.public:  # both are of all rows, also hidden ones
+            search |= {"corpus_rows": found.corpus_rows, "ef_search": found.ef_search}
         return _CutAnswer({**header, "chunks": ranked(kept), "trace": trace(tracer, search)}, header, kept)
 
     def from_record(self, record: Record, caller: Principal) -> dict[str, Any]:

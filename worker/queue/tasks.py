@@ -163,7 +163,9 @@ def run_job(
             check_shape(raw, settings.limits)
             job = parse_job(model, raw)
             run = {"run_id": job.run.run_id} if isinstance(job, Job) and job.run is not None else {}
-            result = answer(job, _context(task, job, raw, settings))
+            context = _context(task, job, raw, settings)
+            _check_principal(context)
+            result = answer(job, context)
             rows, summary = _MODULES[task.name].summary(result)
             done = JobResult(result, f"<{task.name} {summary}>")
     except Unavailable as error:
@@ -237,6 +239,19 @@ def _context(task: RetrievalTask, job: Part, raw: dict[str, Any], settings: Sett
             task.update_state(state="PROGRESS", meta={"stage": stage, "done": done, "total": total})
 
     return JobContext(caller, task_id, report)
+
+
+def _check_principal(context: JobContext) -> None:
+    """Refuse a malformed or forged principal, also of a job that reads nothing for which it needs one.
+
+    Raises:
+        InvalidJob, NotAuthorised: it is malformed or forged. Any other that is not accepted is as none.
+    """
+    try:
+        _ = context.caller
+    except NotAuthorised as error:
+        if error.forged:
+            raise
 
 
 def _only_argument(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.unit.growth import assert_linear
 
@@ -180,6 +180,17 @@ def test_no_text_can_make_a_label(given_sources: list[Source]) -> None:
         assert context.block[line_start:].partition("\n")[0] in fences
     report = classify(context.block, dict.fromkeys(labels(context), "sha256:"))
     assert report.unknown == ()
+
+
+@given(st.builds(Source, text=texts, title=facts, heading=facts, url=facts), st.tuples(*[st.integers(0, 199)] * 2))
+@example(Source("text", title="Setup [", heading="S2] and after"), (0, 199))
+@example(Source("S2] says so", title="Setup (see"), (0, 199))
+def test_no_part_of_an_entry_is_a_label_wherever_it_is_copied(source: Source, cut: tuple[int, int]) -> None:
+    """Title, heading and text as they stand below each other: a bracket may open in one and close in another."""
+    _, begin, shown = build_context([source], PLENTY).block.partition("begin [S1]\n")
+    entry = shown.rpartition("\n===")[0] if begin else ""
+    assert find_labels(entry, GIVEN) == []
+    assert find_labels(entry[min(cut) : max(cut)], GIVEN) == []
 
 
 @given(text=texts, cut=st.tuples(st.integers(0, 99), st.integers(0, 99)))

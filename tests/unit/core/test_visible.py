@@ -9,7 +9,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.text.visible import ascii_json, printable_json, visible, visible_line
+from worker.core.text.visible import ascii_json, is_blank, printable_json, visible, visible_line
 
 # Without width although they are letters or marks: default ignorable characters of Unicode.
 IGNORABLE = {*"\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0", *map(chr, range(0x180B, 0x1810))}
@@ -36,6 +36,14 @@ def test_every_character_is_shown_or_has_a_sign() -> None:
         assert visible(sign) != sign or not is_unseen(sign) or sign in "\n\t", hex(ord(sign))
         assert (visible_line(sign) != sign) == is_unseen(sign) or is_reserved(sign), hex(ord(sign))
         assert len(visible_line(sign)) == 1
+
+
+def test_a_text_of_what_is_not_seen_is_blank() -> None:
+    """All of Unicode: white space and what is not seen, alone and beside a space; anything else is a text."""
+    alone = {"\u2800", *map(chr, range(0xFE00, 0xFE10))}
+    for sign in ALL:
+        unseen = is_unseen(sign) or is_reserved(sign) or sign.isspace() or sign in alone
+        assert is_blank(sign) == is_blank(f" {sign}\u200b") == unseen, hex(ord(sign))
 
 
 @given(st.text())

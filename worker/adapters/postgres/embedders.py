@@ -119,10 +119,14 @@ def _sample_of(corpus: CorpusSettings) -> sql.Composed:
 
 
 def _sampled(rows: Sequence[tuple[Any, ...]]) -> StoredSample:
-    """Return the rows whose vector is not zero; long texts are cut, which bounds what embedding costs."""
-    kept = [row for row in rows if any(row[1]) and len(row[1]) == len(rows[0][1])]
-    texts = [under_headings(text[:_CHARACTERS], values) for text, _, *values in kept]
-    return StoredSample(texts, np.array([vector for _, vector, *_ in kept], dtype=np.float32))
+    """Return the rows whose vector is not zero, one of each text.
+
+    Long texts are cut, which bounds what embedding costs. What begins alike is then one text with several vectors, of
+    which one at most can be its own: more would tell of the cut, not of the embedder.
+    """
+    vectors = [row for row in rows if any(row[1]) and len(row[1]) == len(rows[0][1])]
+    by_text = {under_headings(text[:_CHARACTERS], values): vector for text, vector, *values in vectors}
+    return StoredSample([*by_text], np.array([*by_text.values()], dtype=np.float32))
 
 
 def identity(

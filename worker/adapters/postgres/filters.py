@@ -85,13 +85,18 @@ class FilterSql:
         self.on_chunk_paths(filters)
 
     def on_chunks(self, filters: FilterSet) -> list[sql.Composable]:
-        """Compose the conditions on the chunk table's own columns.
+        """Compose the conditions on the chunk table's own columns; raises as `on_content` does."""
+        document_id = sql.Identifier("c", self._settings.columns.document_id)
+        return [*self.ids_among(document_id, filters), *self.on_content(filters)]
+
+    def on_content(self, filters: FilterSet) -> list[sql.Composable]:
+        """Compose the conditions on the chunk table's own columns but the document's id.
 
         Raises:
             InvalidJob: a filter on a column that the corpus does not map.
         """
         columns = self._settings.columns
-        conditions: list[sql.Composable] = self.ids_among(sql.Identifier("c", columns.document_id), filters)
+        conditions: list[sql.Composable] = []
         if filters.sections is not None:
             section = self._mapped(columns.section, "sections")
             conditions.append(sql.SQL("{} = ANY (%(sections)s::text[])").format(section))

@@ -145,20 +145,18 @@ class Statements:
         )
 
     def exact(self, filters: FilterSet, vectors: bool = False, with_text: bool = False) -> bytes:
-        """Compose a comparison of every visible chunk, in total order; see `nearest`."""
+        """Compose a comparison of every visible chunk, in total order; see `nearest`.
+
+        Where documents are mapped and not all public, it begins with the visible ones: a filter on chunks would be
+        tried on hidden chunks before the policy is, and take longer where it meets some.
+        """
         return self.cached(
             ("exact", vectors, with_text),
             filters,
             lambda: render(
                 "SELECT * FROM (SELECT {columns} FROM {table} AS c WHERE {where}) AS compared"
                 " ORDER BY distance + 0, id {collate} LIMIT %(k)s",
-                where=all_of(
-                    [
-                        *self.filters.on_chunks(filters),
-                        *self.filters.on_chunk_paths(filters),
-                        *([self.has_text] if with_text else []),
-                    ]
-                ),
+                where=all_of([*self._of_visible(filters), *([self.has_text] if with_text else [])]),
                 columns=self.columns(vectors),
                 **self.names,
             ),
@@ -345,14 +343,30 @@ class Statements:
             documents_size=estimated_rows(self._types.documents_storage),
             id=sql.Identifier(documents.id),
             table=identifier(documents.table),
-            where=all_of(
-                [
-                    # A path in the chunk table itself does not narrow documents.
-                    *([] if self.settings.columns.path else self.filters.on_paths(filters)),
-                    *self.filters.ids_among(sql.Identifier("d", documents.id), filters),
-                ]
-            ),
+            where=all_of(self._on_documents(filters)),
         )
+
+    def _of_visible(self, filters: FilterSet) -> list[sql.Composable]:
+        """Compose a job's conditions, as those for the chunks of visible documents where these are mapped."""
+        documents, columns = self.settings.documents, self.settings.columns
+        if documents is None or self.settings.public:
+            return [*self.filters.on_chunks(filters), *self.filters.on_chunk_paths(filters)]
+        visible = sql.SQL("c.{} = ANY (ARRAY(SELECT d.{} FROM {} AS d WHERE {}))").format(
+            sql.Identifier(columns.document_id),
+            sql.Identifier(documents.id),
+            identifier(documents.table),
+            all_of(self._on_documents(filters)),
+        )
+        return [visible, *self.filters.on_content(filters), *self._on_own_paths(filters)]
+
+    def _on_documents(self, filters: FilterSet) -> list[sql.Composable]:
+        """Compose the conditions that narrow documents; a path in the chunk table itself does not."""
+        documents, columns = self.settings.documents, self.settings.columns
+        ids = self.filters.ids_among(sql.Identifier("d", documents.id), filters) if documents else []
+        return [*([] if columns.path else self.filters.on_paths(filters)), *ids]
+
+    def _on_own_paths(self, filters: FilterSet) -> list[sql.Composable]:
+        return self.filters.on_chunk_paths(filters) if self.settings.columns.path else []
 
     def few_documents(self, filters: FilterSet) -> list[sql.Composable]:
         """Compose the conditions for the chunks of the documents that `choice` counted, where it is ``exact``."""
@@ -362,7 +376,7 @@ class Statements:
             sql.SQL("c.{} = ANY (ARRAY(SELECT id FROM counted))").format(
                 sql.Identifier(self.settings.columns.document_id)
             ),
-            *(self.filters.on_chunk_paths(filters) if self.settings.columns.path else []),
+            *self._on_own_paths(filters),
         ]
 
     @cached_property

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval_client.errors import NotAuthorised
+from retrieval_client.errors import InvalidJob, NotAuthorised
+from retrieval_client.json_values import path_of_large
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -248,12 +249,17 @@ def _check_bound(job: Job, token: str) -> str:
 
     Raises:
         typer.BadParameter: it is for another one.
+        InvalidJob: the job has an integer that can't be signed.
     """
     from retrieval_client.canonical import canonical_sha256
     from retrieval_client.contract.registry import task_of
 
     bound, task = _unverified(token), task_of(type(job)).name
-    digest = canonical_sha256(job.model_dump(mode="json", exclude_unset=True, exclude={"principal_token"}))
+    body = job.model_dump(mode="json", exclude_unset=True, exclude={"principal_token"})
+    try:
+        digest = canonical_sha256(body)
+    except ValueError as error:
+        raise InvalidJob(str(error), path_of_large(body)) from None
     task_id = bound.get("jti")
     if bound.get("task") != task or bound.get("args_sha256") != digest or not (task_id and isinstance(task_id, str)):
         raise typer.BadParameter(

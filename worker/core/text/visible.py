@@ -15,6 +15,8 @@ _HIDDEN = re.compile(
     "\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+# What shows nothing by itself, but belongs to signs that do: selectors of variants, and Braille without dots.
+_BLANK = re.compile(rf"(?:\s|[\u2800\ufe00-\ufe0f]|{_HIDDEN.pattern})*")
 _BREAKS = str.maketrans({"\n": "␊", "\t": "␉"})
 _NOT_ASCII = re.compile(r"[^\n\x20-\x7e]")
 
@@ -22,6 +24,15 @@ _NOT_ASCII = re.compile(r"[^\n\x20-\x7e]")
 def visible(text: str) -> str:
     """Return a text that is safe to show; its newlines and tabs stay, and so does its length."""
     return _HIDDEN.sub(_sign, text)
+
+
+def is_blank(text: str) -> bool:
+    r"""Return whether a text has nothing but white space and invisible characters.
+
+    >>> is_blank(" \u200b\ufeff\n"), is_blank(""), is_blank("\u200ba")
+    (True, True, False)
+    """
+    return _BLANK.fullmatch(text) is not None
 
 
 def visible_line(text: str) -> str:

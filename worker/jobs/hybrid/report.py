@@ -194,7 +194,7 @@ def leg_trace(leg: LegResult, weights: Sequence[Mapping[str, float]]) -> dict[st
     """Return a leg's entry in the trace: its duration, and by corpus its method, its weight and its word statistics."""
     entry = {
         "leg": leg.name,
-        "duration_ms": round(leg.duration_ms, 3),
+        "duration_ms": leg.duration_ms,
         "methods": [found.method for found in leg.found or []],
         "weights": [one[leg.name] for one in weights if leg.name in one],
     }

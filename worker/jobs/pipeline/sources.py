@@ -181,7 +181,7 @@ class SourceBuilder:
         for one, leg in zip(queries.wanted, found, strict=True):
             if leg.error is not None:
                 stages.degrade(one.without, one.name, leg.error.message)
-        stages.legs = {leg.name: round(leg.duration_ms, 3) for leg in found}
+        stages.legs = {leg.name: leg.duration_ms for leg in found}
         stages.methods = {leg.name: tuple(one.method for one in leg.found or ()) for leg in found}
         stages.statistics = {leg.name: tuple(known) for leg in found if (known := statistics_of(leg))}
         weights = {one.name: one.weight for one in queries.wanted if one.weight is not None}

@@ -9,6 +9,7 @@ from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters import logs
 from worker.core.degraded import LANGUAGE_MODEL
 from worker.core.ranking.fusion import identity, relevance
+from worker.core.trace import milliseconds
 from worker.jobs.pipeline.types import DroppedCandidate, RetrievalTrace, StageTrace
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Stages:
         counts: dict[str, int] = {}
         started = self._clock()
         yield counts
-        duration = round((self._clock() - started) * 1000, 3)
+        duration = milliseconds(self._clock() - started)
         if self.pinned is not self._noted[0] or self.candidates is not self._noted[1]:
             self._noted = (self.pinned, self.candidates)
             self._after = tuple(map(identity, self.sources)), tuple(map(relevance, self.sources))

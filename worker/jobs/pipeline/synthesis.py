@@ -179,10 +179,10 @@ def _after(package: ContextPackage, mode: ModeSettings) -> str:
     if mode.show_context and package.request.context.strip():
         parts.append(f"In the user's editor:\n{_fenced(package.request.context)}\n")
     if history := package.request.conversation_history:
-        turns = "\n".join(f"{turn.role}: {' '.join(readable(turn.content).split())}" for turn in history)
+        turns = "\n".join(f"{turn.role}: {' '.join(turn.content.split())}" for turn in history)
         parts.append(f"Said before:\n{turns}\n")
-    parts.append(f"Question: {readable(package.request.question).strip()}\n")
-    return "\n" + "\n".join(parts)
+    parts.append(f"Question: {package.request.question.strip()}\n")
+    return readable("\n" + "\n".join(parts))  # as a whole: a bracket may open in one part and close in another
 
 
 def _fenced(code: str) -> str:

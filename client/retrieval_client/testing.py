@@ -20,7 +20,7 @@ from retrieval_client.errors import RetrievalError
 from retrieval_client.jobs import BaseClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from retrieval_client.contract.base import Answer
     from retrieval_client.contract.jobs import Job
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     Reply = Answer | RetrievalError
     Replies = Mapping[type[Job], Reply | Callable[[Any], Reply]]
-
-    Heard = asyncio.Queue[bytes | None]
 
 _URL = "redis://no-redis.invalid/0"
 _PAUSE = 0.05
@@ -117,6 +115,14 @@ class _Fake(BaseClient):
         self._check_open()
         return self.worker.record(task_id)
 
+    def _all_known(self, task_ids: Iterable[str]) -> list[tuple[str, Record]]:
+        return [(task_id, self._known(task_id)) for task_id in sorted(task_ids)]
+
+    def _listening(self, task_ids: Iterable[str]) -> contextlib.AbstractContextManager[Any]:
+        del task_ids
+        self._check_open()
+        return contextlib.nullcontext()
+
     def _forget(self, task_id: str) -> None:
         self._check_open()
         self.worker.forget(task_id)
@@ -152,21 +158,12 @@ class FakeClient(_Fake, Client):
     def _look(self, task_id: str) -> Record:
         return self._known(task_id)
 
-    @contextlib.contextmanager
-    def _listening(self, task_ids: Iterable[str]) -> Iterator[Any]:
-        del task_ids
-        self._check_open()
-        yield None
-
-    def _heard(self, published: Any, left: float) -> None:
-        del published
-        time.sleep(max(0.0, min(left, _PAUSE)))
-
-    def _ended(self, waiting: set[str]) -> Iterator[tuple[str, Record]]:
-        for task_id in sorted(waiting):
-            if (record := self._known(task_id)).ended:
-                waiting.remove(task_id)
-                yield task_id, record
+    def _next(self, listener: Any, waiting: set[str], seconds: float) -> list[tuple[str, Record]]:
+        del listener
+        records = self._all_known(waiting)
+        if not any(record.ended for _, record in records):
+            time.sleep(min(seconds, _PAUSE))
+        return records
 
 
 class FakeAsyncClient(_Fake, AsyncClient):
@@ -186,9 +183,9 @@ class FakeAsyncClient(_Fake, AsyncClient):
     async def _look(self, task_id: str) -> Record:
         return self._known(task_id)
 
-    @contextlib.asynccontextmanager
-    async def _listening(self, task_id: str) -> AsyncIterator[Heard]:
-        self._known(task_id)
-        heard: Heard = asyncio.Queue()
-        heard.put_nowait(None)
-        yield heard
+    async def _next(self, listener: Any, waiting: set[str], seconds: float) -> list[tuple[str, Record]]:
+        del listener
+        records = self._all_known(waiting)
+        if not any(record.ended for _, record in records):
+            await asyncio.sleep(min(seconds, _PAUSE))
+        return records

@@ -142,7 +142,8 @@ class AsyncSubscription:
                 self._loss, self._losses = loss, self._losses + 1
             with contextlib.suppress(Exception):
                 await published.aclose()  # type: ignore[no-untyped-call] # redis-py has no types there
-            await asyncio.sleep(PAUSE_SECONDS)
+            if self._losses > 1:
+                await asyncio.sleep(PAUSE_SECONDS)
 
     async def _use(self, published: AsyncPubSub) -> None:
         """Subscribe a new connection to all that is listened to, and to each change, until it is lost."""

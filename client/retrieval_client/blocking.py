@@ -58,8 +58,8 @@ MOST_THREADS = 10_000
 class Client(BaseClient):
     """A client that sends jobs and reads results until it is closed; then each method raises a RuntimeError.
 
-    Several threads may use it. See `BaseClient` for its arguments. A Redis that hangs, rather than refuses, is told as
-    `Unavailable` after 15 s, whatever the timeout: a lost connection is tried again.
+    Several threads may use it. See `BaseClient` for its arguments. A client that has reached the results' Redis waits
+    an outage of it out until the timeout; if Redis hangs, rather than refuses, up to 15 s longer.
     """
 
     def __init__(self, broker_url: str, result_backend: str | None = None, signer: Signer | None = None) -> None:
@@ -111,7 +111,7 @@ class Client(BaseClient):
 
         Raises:
             TimedOut: no answer within ``timeout`` seconds (the job may still be answered).
-            Unavailable: Redis is unavailable.
+            Unavailable: Redis is unavailable; in these seconds as well, if it was reached before.
             SettingsError: Redis refuses the user or the password; or the worker is misconfigured.
             RetrievalError: the job failed; the class gives the reason (see `retrieval_client.errors`).
             ValueError: `timeout` is not a number of seconds.
@@ -133,10 +133,12 @@ class Client(BaseClient):
 
         Args:
             task_ids: the ids from `enqueue`.
-            timeout: seconds for all together; None: without limit. Jobs that have not `ended` by then come last.
+            timeout: seconds for all together; None: without limit. Jobs that have not `ended` by then come last, with
+                `TimedOut`, or `Unavailable` if Redis is away.
 
         Raises:
-            Unavailable, SettingsError, ValueError: as `result`.
+            Unavailable: Redis was never reached.
+            SettingsError, ValueError: as `result`.
         """
         check_wait(timeout)
         waiting, is_away = {str(task_id): task_id for task_id in task_ids}, False

@@ -64,7 +64,7 @@ def job(number: int) -> RetrieveTopK:
 
 
 class Answers:
-    """What stands for the workers: it refuses each job in the name of its corpus, which no other job has."""
+    """Workers' stand-in: it refuses each job in the name of its corpus, which no other job has."""
 
     def __init__(self, broker: redis.Redis, url: str) -> None:
         self.broker, self.url = broker, url

@@ -11,21 +11,22 @@ import redis
 from redis import asyncio as redis_asyncio
 from redis.asyncio.retry import Retry
 from redis.backoff import ConstantBackoff
-from redis.exceptions import RedisError
 from typing_extensions import Self
 
 from retrieval_client.connection import (
     BROKER,
     LOOK_SECONDS,
-    OPTIONS,
     PAUSE_SECONDS,
+    RECORDS_AT_ONCE,
     RETRIES,
     as_redis_reads,
     check_heard,
+    options_of,
     place_of,
     refused,
 )
 from retrieval_client.contract.message import Record, compose_revoke, control_channel, record_key
+from retrieval_client.errors import Unavailable
 from retrieval_client.jobs import (
     BaseClient,
     Outcome,
@@ -41,15 +42,16 @@ from retrieval_client.jobs import (
     progress_of,
     record_of,
 )
+from retrieval_client.subscription import AsyncSubscription
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from retrieval_client.contract.base import AnsweredBy, AnswerT
     from retrieval_client.contract.jobs import Job
     from retrieval_client.jobs import Claims
-
-    Heard = asyncio.Queue[bytes | None]
+    from retrieval_client.subscription import AsyncListener
 
 CONNECTIONS = 16
 """Most connections to each Redis; who needs another one waits for it."""
@@ -67,11 +69,7 @@ class AsyncClient(BaseClient):
         self._queues = _connected(broker_url)
         self._results = _connected(result_backend or broker_url)
         self.results_place = place_of(self._results.connection_pool.connection_kwargs)
-        self._published = self._results.pubsub()
-        self._listeners: dict[bytes, list[Heard]] = {}
-        self._subscribing = asyncio.Lock()
-        self._reader: asyncio.Task[None] | None = None
-        self._reached_results = False
+        self._subscription = AsyncSubscription(_connected(result_backend or broker_url, retries=0))
 
     async def enqueue(
         self,
@@ -84,11 +82,7 @@ class AsyncClient(BaseClient):
         """Put a job on its queue; see `Client.enqueue`."""
         checked = as_job(job)
         made = new_id(checked, task_id)
-        sent = self._composed(checked, claims, made, expires)
-        if not self._reached_results:
-            await self._look(made)
-            self._reached_results = True
-        await self._send(sent)
+        await self._send(self._composed(checked, claims, made, expires))
         return made
 
     @overload
@@ -98,8 +92,9 @@ class AsyncClient(BaseClient):
     async def result(self, task_id: str, timeout: float | None = None) -> Any:
         """Wait for a job's answer; see `Client.result`."""
         check_wait(timeout)
-        async with self._listening(task_id) as heard:
-            record = await self._wait(heard, task_id, timeout)
+        await self._reach_results(task_id)
+        with self._listening([task_id]) as listener:
+            record = await self._wait(listener, task_id, timeout)
         return self._answer(task_id, record, timeout)
 
     @overload
@@ -111,14 +106,19 @@ class AsyncClient(BaseClient):
     async def results(self, task_ids: Iterable[str], timeout: float | None = None) -> AsyncIterator[Outcome[Any]]:
         """Wait for many jobs; yield how each ended, as they end; see `Client.results`."""
         check_wait(timeout)
-        waits = [asyncio.create_task(self._ended(task_id, timeout)) for task_id in dict.fromkeys(task_ids)]
-        try:
-            for ended in asyncio.as_completed(waits):
-                yield await ended
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        waiting, is_away = {str(task_id): task_id for task_id in task_ids}, False
+        if not waiting:
+            return
+        await self._reach_results(next(iter(waiting)))
+        with self._listening(waiting) as listener:
+            try:
+                async for task_id, record in self._records(listener, [*waiting], timeout):
+                    if record.ended:
+                        yield self._outcome(waiting.pop(task_id), record)
+            except Unavailable:
+                is_away = True
+        for task_id in waiting.values():
+            yield self._open(task_id, timeout, is_away=is_away)
 
     @overload
     async def call_many(
@@ -141,9 +141,9 @@ class AsyncClient(BaseClient):
         checked = as_job(job)
         task_id = new_id(checked)
         sent = self._composed(checked, claims, task_id, timeout)
-        async with self._listening(task_id) as heard:
+        with self._listening([task_id]) as listener:
             await self._send(sent)
-            record = await self._wait(heard, task_id, timeout)
+            record = await self._wait(listener, task_id, timeout)
         answer: AnswerT = self._answer(task_id, record, timeout)
         return answer
 
@@ -155,9 +155,10 @@ class AsyncClient(BaseClient):
         """Yield the progress of a job as it changes; see `Client.watch`."""
         check_wait(timeout)
         before: Progress | None = None
-        async with self._listening(task_id) as heard:
-            async for record in self._records(heard, task_id, timeout):
-                if record is not None and is_news(now := progress_of(record), before):
+        await self._reach_results(task_id)
+        with self._listening([task_id]) as listener:
+            async for _, record in self._records(listener, [task_id], timeout):
+                if is_news(now := progress_of(record), before):
                     yield now
                     before = now
 
@@ -184,105 +185,93 @@ class AsyncClient(BaseClient):
         if self._closed:
             return
         self._closed = True
-        if self._reader is not None:
-            self._reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._reader
-        await self._published.aclose()  # type: ignore[no-untyped-call] # redis-py has no types there
+        await self._subscription.close()
         await self._queues.aclose()
         await self._results.aclose()
 
     async def _send(self, sent: Sent) -> None:
-        with self._reaching(BROKER):
+        await self._reach_results(sent.task_id)
+        with self._reaching(BROKER, sent.task_id):
             await self._queues.lpush(sent.queue, sent.message)
 
-    @contextlib.asynccontextmanager
-    async def _listening(self, task_id: str) -> AsyncIterator[Heard]:
-        """Subscribe to a job's record, on the one connection that all jobs share."""
-        channel, heard = record_key(task_id).encode(), asyncio.Queue[bytes | None]()
-        try:
-            with self._reaching(self._results_setting):
-                async with self._subscribing:
-                    listeners = self._listeners.setdefault(channel, [])
-                    listeners.append(heard)
-                    if len(listeners) == 1:
-                        await self._published.subscribe(channel)
-                    else:
-                        heard.put_nowait(None)  # Subscribed already: nothing will confirm it.
-                    self._reader = self._reader or asyncio.create_task(self._read())
-            yield heard
-        finally:
-            await self._leave(channel, heard)
+    async def _reach_results(self, task_id: str) -> None:
+        """Reach the results' Redis once: nothing is sent, or waited for, of which nobody could read the answer."""
+        if not self._has_reached_results:
+            await self._look(task_id)
+            self._has_reached_results = True
 
-    async def _leave(self, channel: bytes, heard: Heard) -> None:
-        """End a subscription, whatever became of it."""
-        async with self._subscribing:
-            listeners = self._listeners.get(channel, [])
-            if heard not in listeners:
-                return
-            listeners.remove(heard)
-            if not listeners:
-                del self._listeners[channel]
-                if not self._closed:
-                    with contextlib.suppress(RedisError, OSError):
-                        await self._published.unsubscribe(channel)
+    def _listening(self, task_ids: Iterable[str]) -> AbstractContextManager[AsyncListener]:
+        """Listen to the records of jobs."""
+        self._check_open()
+        return self._subscription.listening(task_ids)
 
     @contextlib.contextmanager
-    def _reaching(self, setting: str) -> Iterator[None]:
+    def _reaching(self, setting: str, task_id: str | None = None) -> Iterator[None]:
         """Speak to the Redis of a setting, and heed a cancellation that redis-py loses.
 
         Its `asyncio.wait_for` does so, until Python 3.12, if the cancellation comes together with the end of a write.
         """
         before = _cancellations()
-        with super()._reaching(setting):
+        with super()._reaching(setting, task_id):
             yield
             if _cancellations() > before:
                 raise asyncio.CancelledError
 
-    async def _read(self) -> None:
-        """Hand on what is published, and confirmations as None, for as long as the client is open."""
-        while True:
-            try:
-                message = await self._published.get_message(timeout=LOOK_SECONDS)
-            except (RedisError, OSError):
-                # Whoever waits looks for itself, and hears there that Redis is away.
-                await asyncio.sleep(PAUSE_SECONDS)
-                continue
-            if message is not None and message["type"] in {"subscribe", "message"}:
-                data = message["data"] if message["type"] == "message" else None
-                for heard in self._listeners.get(message["channel"], ()):
-                    heard.put_nowait(data)
-
-    async def _ended(self, task_id: str, timeout: float | None) -> Outcome[Any]:
-        """Wait for the end of a job."""
-        async with self._listening(task_id) as heard:
-            record = await self._wait(heard, task_id, timeout)
-        return self._outcome(task_id, record, timeout)
-
-    async def _wait(self, heard: Heard, task_id: str, timeout: float | None) -> Record | None:
+    async def _wait(self, listener: AsyncListener, task_id: str, timeout: float | None) -> Record | None:
         """Wait for the end of a job; None: too late."""
-        async for record in self._records(heard, task_id, timeout):
-            if record is None or record.ended:
-                return record
-        return None
+        last = None
+        async for _, record in self._records(listener, [task_id], timeout):
+            last = record
+        return last if last is not None and last.ended else None
 
-    async def _records(self, heard: Heard, task_id: str, timeout: float | None) -> AsyncIterator[Record | None]:
-        """Yield a job's record: published, or stored, which is looked at from time to time; None at last: too late."""
-        until = float("inf") if timeout is None else time.monotonic() + timeout
-        while True:
+    async def _records(
+        self, listener: AsyncListener, task_ids: Iterable[str], timeout: float | None
+    ) -> AsyncIterator[tuple[str, Record]]:
+        """Yield jobs' records until all have ended, or it is too late: as published, or stored, which is looked at.
+
+        Raises:
+            Unavailable: it is too late, and Redis is away; until then an outage is waited for.
+        """
+        waiting, until = {*task_ids}, float("inf") if timeout is None else time.monotonic() + timeout
+        is_late = False
+        while waiting and not is_late:
             left = until - time.monotonic()
-            data = await _next(heard, max(0.0, min(left, LOOK_SECONDS)))
-            record = await self._look(task_id) if data is None else record_of(data)
-            yield record
-            if record.ended:
-                return
-            if left <= 0:
-                yield None
-                return
+            try:
+                records = await self._next(listener, waiting, max(0.0, min(left, LOOK_SECONDS)))
+            except Unavailable:
+                if left <= 0:
+                    raise self._away(min(waiting)) from None
+                continue
+            is_late = left <= 0
+            for task_id, record in records:
+                if task_id in waiting:
+                    yield task_id, record
+                    if record.ended:
+                        waiting.discard(task_id)
+
+    async def _next(self, listener: AsyncListener, waiting: set[str], seconds: float) -> list[tuple[str, Record]]:
+        """Return the record that is published, or all that are stored; at last, in 0 seconds, these."""
+        with self._reaching(self._results_setting):
+            published = await listener.next(seconds)
+        if published is None or not seconds:
+            return await self._stored(sorted(waiting))
+        task_id, record = published[0], record_of(published[1])
+        if record.ended and not self._reads_where_workers_store:
+            self._check_stored(task_id, await self._look(task_id))
+        return [(task_id, record)]
+
+    async def _stored(self, task_ids: list[str]) -> list[tuple[str, Record]]:
+        """Read jobs' records as they are stored."""
+        stored: list[bytes | str | None] = []
+        for start in range(0, len(task_ids), RECORDS_AT_ONCE):
+            keys = [record_key(task_id) for task_id in task_ids[start : start + RECORDS_AT_ONCE]]
+            with self._reaching(self._results_setting):
+                stored += await self._results.mget(keys)
+        return [(task_id, record_of(text)) for task_id, text in zip(task_ids, stored, strict=True)]
 
     async def _look(self, task_id: str) -> Record:
         """Read a job's record as it is stored."""
-        with self._reaching(self._results_setting):
+        with self._reaching(self._results_setting, task_id):
             return record_of(await self._results.get(record_key(task_id)))
 
 
@@ -291,21 +280,11 @@ def _cancellations() -> int:
     return getattr(asyncio.current_task(), "cancelling", int)()
 
 
-async def _next(heard: Heard, seconds: float) -> bytes | None:
-    """Wait for a record that is published; None: it is time to look."""
-    # `asyncio.wait_for` loses a cancellation that comes together with what it waits for, until Python 3.12.
-    later = asyncio.get_running_loop().call_later(seconds, heard.put_nowait, None)
-    try:
-        return await heard.get()
-    finally:
-        later.cancel()
-
-
-def _connected(url: str) -> redis_asyncio.Redis:
+def _connected(url: str, retries: int = RETRIES) -> redis_asyncio.Redis:
     """Return Redis at a URL, which is connected to when it is first asked."""
-    retry = Retry(ConstantBackoff(PAUSE_SECONDS), RETRIES)
-    lost = [redis.ConnectionError, redis.TimeoutError]
+    lost = (redis.ConnectionError, redis.TimeoutError) if retries else ()
+    retry = Retry(ConstantBackoff(PAUSE_SECONDS), retries, lost)
     pool = redis_asyncio.BlockingConnectionPool.from_url(
-        as_redis_reads(url), **OPTIONS, retry=retry, retry_on_error=lost, max_connections=CONNECTIONS
+        as_redis_reads(url), **options_of(url), retry=retry, max_connections=CONNECTIONS
     )
     return redis_asyncio.Redis.from_pool(pool)

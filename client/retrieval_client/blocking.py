@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from typing import TYPE_CHECKING, Any, overload
 
@@ -15,15 +13,17 @@ from typing_extensions import Self
 from retrieval_client.connection import (
     BROKER,
     LOOK_SECONDS,
-    OPTIONS,
     PAUSE_SECONDS,
+    RECORDS_AT_ONCE,
     RETRIES,
     as_redis_reads,
     check_heard,
+    options_of,
     place_of,
     refused,
 )
-from retrieval_client.contract.message import Record, compose_revoke, control_channel, record_key, task_id_of
+from retrieval_client.contract.message import Record, compose_revoke, control_channel, record_key
+from retrieval_client.errors import Unavailable
 from retrieval_client.jobs import (
     BaseClient,
     Outcome,
@@ -39,28 +39,27 @@ from retrieval_client.jobs import (
     progress_of,
     record_of,
 )
+from retrieval_client.subscription import Subscriptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    from redis.client import PubSub
+    from contextlib import AbstractContextManager
 
     from retrieval_client.contract.base import AnsweredBy, AnswerT
     from retrieval_client.contract.jobs import Job
     from retrieval_client.jobs import Claims
+    from retrieval_client.subscription import Listener
 
 
 MOST_THREADS = 10_000
 """Most threads that may use a client at once."""
-RECORDS_AT_ONCE = 100
-"""Most records that are read by one command: an answer may be of a megabyte."""
 
 
 class Client(BaseClient):
     """A client that sends jobs and reads results until it is closed; then each method raises a RuntimeError.
 
-    Several threads may use it. See `BaseClient` for its arguments. A Redis that hangs, rather than refuses, is told as
-    `Unavailable` after 15 s, whatever the timeout: a lost connection is tried again.
+    Several threads may use it. See `BaseClient` for its arguments. A client that has reached the results' Redis waits
+    an outage of it out until the timeout; if Redis hangs, rather than refuses, up to 15 s longer.
     """
 
     def __init__(self, broker_url: str, result_backend: str | None = None, signer: Signer | None = None) -> None:
@@ -68,9 +67,7 @@ class Client(BaseClient):
         self._queues = _connected(broker_url)
         self._results = _connected(result_backend or broker_url)
         self.results_place = place_of(self._results.get_connection_kwargs())
-        self._idle: list[PubSub] = []
-        self._process = os.getpid()
-        self._reached_results = False
+        self._subscriptions = Subscriptions(_connected(result_backend or broker_url, retries=0))
 
     def enqueue(
         self,
@@ -98,12 +95,7 @@ class Client(BaseClient):
         """
         checked = as_job(job)
         made = new_id(checked, task_id)
-        sent = self._composed(checked, claims, made, expires)
-        if not self._reached_results:
-            # Once: nothing is sent of which nobody could read the answer.
-            self._look(made)
-            self._reached_results = True
-        self._send(sent)
+        self._send(self._composed(checked, claims, made, expires))
         return made
 
     @overload
@@ -119,14 +111,15 @@ class Client(BaseClient):
 
         Raises:
             TimedOut: no answer within ``timeout`` seconds (the job may still be answered).
-            Unavailable: Redis is unavailable.
+            Unavailable: Redis is unavailable; in these seconds as well, if it was reached before.
             SettingsError: Redis refuses the user or the password; or the worker is misconfigured.
             RetrievalError: the job failed; the class gives the reason (see `retrieval_client.errors`).
             ValueError: `timeout` is not a number of seconds.
         """
         check_wait(timeout)
-        with self._listening([task_id]) as published:
-            record = self._wait(published, task_id, timeout)
+        self._reach_results(task_id)
+        with self._listening([task_id]) as listener:
+            record = self._wait(listener, task_id, timeout)
         return self._answer(task_id, record, timeout)
 
     @overload
@@ -140,18 +133,27 @@ class Client(BaseClient):
 
         Args:
             task_ids: the ids from `enqueue`.
-            timeout: seconds for all together; None: without limit. Jobs that have not `ended` by then come last.
+            timeout: seconds for all together; None: without limit. Jobs that have not `ended` by then come last, with
+                `TimedOut`, or `Unavailable` if Redis is away.
 
         Raises:
-            Unavailable, SettingsError, ValueError: as `result`.
+            Unavailable: Redis was never reached.
+            SettingsError, ValueError: as `result`.
         """
         check_wait(timeout)
-        waiting = {str(task_id): task_id for task_id in task_ids}
+        waiting, is_away = {str(task_id): task_id for task_id in task_ids}, False
         if not waiting:
             return
-        with self._listening(waiting) as published:
-            for task_id, record in self._wait_for_all(published, {*waiting}, timeout):
-                yield self._outcome(waiting.pop(task_id), record, timeout)
+        self._reach_results(next(iter(waiting)))
+        with self._listening(waiting) as listener:
+            try:
+                for task_id, record in self._records(listener, [*waiting], timeout):
+                    if record.ended:
+                        yield self._outcome(waiting.pop(task_id), record)
+            except Unavailable:
+                is_away = True
+        for task_id in waiting.values():
+            yield self._open(task_id, timeout, is_away=is_away)
 
     @overload
     def call_many(
@@ -182,9 +184,9 @@ class Client(BaseClient):
         checked = as_job(job)
         task_id = new_id(checked)
         sent = self._composed(checked, claims, task_id, timeout)
-        with self._listening([task_id]) as published:
+        with self._listening([task_id]) as listener:
             self._send(sent)
-            record = self._wait(published, task_id, timeout)
+            record = self._wait(listener, task_id, timeout)
         answer: AnswerT = self._answer(task_id, record, timeout)
         return answer
 
@@ -205,9 +207,10 @@ class Client(BaseClient):
         """
         check_wait(timeout)
         before: Progress | None = None
-        with self._listening([task_id]) as published:
-            for record in self._records(published, task_id, timeout):
-                if record is not None and is_news(now := progress_of(record), before):
+        self._reach_results(task_id)
+        with self._listening([task_id]) as listener:
+            for _, record in self._records(listener, [task_id], timeout):
+                if is_news(now := progress_of(record), before):
                     yield now
                     before = now
 
@@ -248,117 +251,87 @@ class Client(BaseClient):
         if self._closed:
             return
         self._closed = True
-        idle, self._idle = self._idle, []
-        for published in idle:
-            published.close()
+        self._subscriptions.close()
         self._queues.close()
         self._results.close()
 
     def _send(self, sent: Sent) -> None:
-        with self._reaching(BROKER):
+        self._reach_results(sent.task_id)
+        with self._reaching(BROKER, sent.task_id):
             self._queues.lpush(sent.queue, sent.message)
 
-    @contextlib.contextmanager
-    def _listening(self, task_ids: Iterable[str]) -> Iterator[PubSub]:
-        """Subscribe to the records of jobs; the connection is kept for the next ones."""
-        with self._reaching(self._results_setting):
-            published = self._subscription()
-            try:
-                published.subscribe(*map(record_key, task_ids))
-                yield published
-                published.unsubscribe()  # type: ignore[no-untyped-call] # redis-py has no types there
-            except BaseException:
-                published.close()
-                raise
-        if self._closed:
-            published.close()
-        else:
-            self._idle.append(published)
+    def _reach_results(self, task_id: str) -> None:
+        """Reach the results' Redis once: nothing is sent, or waited for, of which nobody could read the answer."""
+        if not self._has_reached_results:
+            self._look(task_id)
+            self._has_reached_results = True
 
-    def _subscription(self) -> PubSub:
-        """Return a connection for subscribing, if possible one that is idle."""
-        if self._process != os.getpid():
-            # Connections of the process that this one was forked from are its own.
-            self._idle, self._process = [], os.getpid()
-        try:
-            return self._idle.pop()
-        except IndexError:
-            published: PubSub = self._results.pubsub()  # type: ignore[no-untyped-call] # redis-py has no types there
-            return published
+    def _listening(self, task_ids: Iterable[str]) -> AbstractContextManager[Listener]:
+        """Listen to the records of jobs."""
+        self._check_open()
+        return self._subscriptions.listening(task_ids)
 
-    def _wait(self, published: PubSub, task_id: str, timeout: float | None) -> Record | None:
+    def _wait(self, listener: Listener, task_id: str, timeout: float | None) -> Record | None:
         """Wait for the end of a job; None: too late."""
-        return next(record for record in self._records(published, task_id, timeout) if record is None or record.ended)
+        last = None
+        for _, record in self._records(listener, [task_id], timeout):
+            last = record
+        return last if last is not None and last.ended else None
 
-    def _records(self, published: PubSub, task_id: str, timeout: float | None) -> Iterator[Record | None]:
-        """Yield a job's record: published, or stored, which is looked at from time to time; None at last: too late."""
-        until = float("inf") if timeout is None else time.monotonic() + timeout
-        channel = record_key(task_id).encode()
-        while True:
+    def _records(
+        self, listener: Listener, task_ids: Iterable[str], timeout: float | None
+    ) -> Iterator[tuple[str, Record]]:
+        """Yield jobs' records until all have ended, or it is too late: as published, or stored, which is looked at.
+
+        Raises:
+            Unavailable: it is too late, and Redis is away; until then an outage is waited for.
+        """
+        waiting, until = {*task_ids}, float("inf") if timeout is None else time.monotonic() + timeout
+        is_late = False
+        while waiting and not is_late:
             left = until - time.monotonic()
-            message = self._heard(published, left)
-            if message is not None and message["channel"] != channel:
-                continue  # of the jobs before
-            told = message is not None and message["type"] == "message"
-            record = record_of(message["data"]) if told and message is not None else self._look(task_id)
-            yield record
-            if record.ended:
-                return
-            if left <= 0:
-                yield None
-                return
-
-    def _wait_for_all(
-        self, published: PubSub, waiting: set[str], timeout: float | None
-    ) -> Iterator[tuple[str, Record | None]]:
-        """Yield each job with its record as it ends; those that did not in time with None."""
-        until = float("inf") if timeout is None else time.monotonic() + timeout
-        looked = time.monotonic()
-        subscribed = False
-        while waiting and (left := until - time.monotonic()) > 0:
-            message: Any = self._heard(published, left) or {"type": "nothing"}
-            if message["type"] == "message":
-                task_id, record = task_id_of(message["channel"]), record_of(message["data"])
-                if record.ended and task_id in waiting:
-                    waiting.remove(task_id)
+            try:
+                records = self._next(listener, waiting, max(0.0, min(left, LOOK_SECONDS)))
+            except Unavailable:
+                if left <= 0:
+                    raise self._away(min(waiting)) from None
+                continue
+            is_late = left <= 0
+            for task_id, record in records:
+                if task_id in waiting:
                     yield task_id, record
-            # All are subscribed to by one command: what ended before is stored by the first confirmation.
-            confirmed = message["type"] == "subscribe" and task_id_of(message["channel"]) in waiting
-            if (confirmed and not subscribed) or time.monotonic() - looked >= LOOK_SECONDS:
-                subscribed = subscribed or confirmed
-                looked = time.monotonic()
-                yield from self._ended(waiting)
-        yield from self._ended(waiting)
-        yield from ((task_id, None) for task_id in sorted(waiting))
+                    if record.ended:
+                        waiting.discard(task_id)
 
-    def _ended(self, waiting: set[str]) -> Iterator[tuple[str, Record]]:
-        """Yield the jobs whose stored record is final, which wait no longer."""
-        ids = sorted(waiting)
-        for start in range(0, len(ids), RECORDS_AT_ONCE):
-            some = ids[start : start + RECORDS_AT_ONCE]
-            with self._reaching(self._results_setting):
-                stored = self._results.mget([record_key(task_id) for task_id in some])
-            for task_id, text in zip(some, stored, strict=True):
-                if text is not None and (record := record_of(text)).ended:
-                    waiting.remove(task_id)
-                    yield task_id, record
-
-    def _heard(self, published: PubSub, left: float) -> Any:
-        """Return the next message of the subscription, or None after a while."""
+    def _next(self, listener: Listener, waiting: set[str], seconds: float) -> list[tuple[str, Record]]:
+        """Return the record that is published, or all that are stored; at last, in 0 seconds, these."""
         with self._reaching(self._results_setting):
-            return published.get_message(timeout=max(0.0, min(left, LOOK_SECONDS)))
+            published = listener.next(seconds)
+        if published is None or not seconds:
+            return self._stored(sorted(waiting))
+        task_id, record = published[0], record_of(published[1])
+        if record.ended and not self._reads_where_workers_store:
+            self._check_stored(task_id, self._look(task_id))
+        return [(task_id, record)]
+
+    def _stored(self, task_ids: list[str]) -> list[tuple[str, Record]]:
+        """Read jobs' records as they are stored."""
+        stored: list[bytes | str | None] = []
+        for start in range(0, len(task_ids), RECORDS_AT_ONCE):
+            keys = [record_key(task_id) for task_id in task_ids[start : start + RECORDS_AT_ONCE]]
+            with self._reaching(self._results_setting):
+                stored += self._results.mget(keys)
+        return [(task_id, record_of(text)) for task_id, text in zip(task_ids, stored, strict=True)]
 
     def _look(self, task_id: str) -> Record:
         """Read a job's record as it is stored."""
-        with self._reaching(self._results_setting):
+        with self._reaching(self._results_setting, task_id):
             return record_of(self._results.get(record_key(task_id)))
 
 
-def _connected(url: str) -> redis.Redis:
+def _connected(url: str, retries: int = RETRIES) -> redis.Redis:
     """Return Redis at a URL, which is connected to when it is first asked."""
-    retry = Retry(ConstantBackoff(PAUSE_SECONDS), RETRIES)
-    lost = [redis.ConnectionError, redis.TimeoutError]
+    lost = (redis.ConnectionError, redis.TimeoutError) if retries else ()
+    retry = Retry(ConstantBackoff(PAUSE_SECONDS), retries, lost)
     # As many connections as threads wait; the library's own bound would be an error for who comes too late.
-    return redis.Redis.from_url(
-        as_redis_reads(url), **OPTIONS, retry=retry, retry_on_error=lost, max_connections=MOST_THREADS
-    )
+    return redis.Redis.from_url(as_redis_reads(url), **options_of(url), retry=retry, max_connections=MOST_THREADS)

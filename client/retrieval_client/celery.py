@@ -18,6 +18,7 @@ from celery.canvas import Signature
 
 from retrieval_client import errors
 from retrieval_client.contract.registry import task_of
+from retrieval_client.errors import InvalidJob
 from retrieval_client.jobs import as_job, reader_of, signed
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ sys.modules.setdefault(errors.ON_THE_WIRE, errors)
 def signature(
     job: AnsweredBy[Any], *, claims: Claims = None, signer: Signer | None = None, app: Celery | None = None
 ) -> Signature[Any]:
-    """Return the signature of one job: its task, its queue and its id are set; it takes no result of a task before it.
+    """Return the signature of one job: its task and its queue are set; it takes no result of a task before it.
+
+    Each sending of it has an id of its own. If it is signed, its id is set as well, and it may be sent once.
 
     Args:
         job: the job.
@@ -43,14 +46,41 @@ def signature(
 
     Raises:
         InvalidJob: a field can't be written as JSON.
-        ValueError: there are claims and no signer.
+        ValueError: there are claims and no signer; or, as it is sent, a signed one was sent before.
     """
     checked, task_id = as_job(job), str(uuid.uuid4())
     task = task_of(type(checked))
     body = signed(checked, claims, signer, task_id)
     # Flower and `inspect` show the representations, where nothing of a job may be seen.
-    options = {"queue": task.queue, "task_id": task_id, "argsrepr": "(job)", "kwargsrepr": "{}"}
-    return Signature(task.name, args=(body,), options=options, immutable=True, app=app)
+    options = {"queue": task.queue, "argsrepr": "(job)", "kwargsrepr": "{}"}
+    sent: list[str] | None = None
+    if claims is not None:
+        options["task_id"], sent = task_id, []
+    return _JobSignature(sent, task.name, args=(body,), options=options, immutable=True, app=app)
+
+
+class _JobSignature(Signature):  # type: ignore[misc] # Celery has no types
+    """The signature of a job; if it has a token, its copies, as in groups, know whether it was sent."""
+
+    def __init__(self, sent: list[str] | None, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._sent = sent
+
+    def clone(self, *args: Any, **options: Any) -> _JobSignature:
+        return _JobSignature(self._sent, super().clone(*args, **options), app=self._app)
+
+    def apply_async(self, *args: Any, **options: Any) -> Any:
+        if {**self.options, **options}.get("priority"):
+            raise InvalidJob("expected no priority", "priority")  # A producer may not fill such lists of Redis.
+        if self._sent:
+            raise ValueError(
+                f"signature: its token holds for one message, which was sent under the task id {self._sent[0]}: "
+                "make a signature for each sending"
+            )
+        result = super().apply_async(*args, **options)
+        if self._sent is not None:
+            self._sent.append(self.options["task_id"])
+        return result
 
 
 def read(job: type[AnsweredBy[AnswerT]], result: Any) -> AnswerT:

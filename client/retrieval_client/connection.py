@@ -21,19 +21,22 @@ OPTIONS: dict[str, Any] = {
     # A backend should learn soon that Redis is unavailable.
     "socket_timeout": 5,
     "socket_connect_timeout": 5,
-    "socket_keepalive": True,
     # `CLIENT SETINFO` is none of a producer's commands (config/redis/users.acl); redis-py 8 has another option for it.
     **({"driver_info": None} if find_spec("redis.driver_info") else {"lib_name": None, "lib_version": None}),
 }
-"""Options of every connection."""
+"""Options of every connection; `options_of` has those of a URL."""
 
 RETRIES, PAUSE_SECONDS = 2, 0.2
 """How often, and after which pause, a command is sent again whose connection was lost."""
 
+RECORDS_AT_ONCE = 100
+"""Most records that are read by one command: an answer may be of a megabyte."""
+
 LOOK_SECONDS = 1.0
 """Longest that an answer is late whose publication was lost: it is stored as well, and looked at so often."""
 
-_SCHEMES = ("redis", "rediss", "redis+socket", "unix")
+_SOCKETS = ("redis+socket", "unix")
+_SCHEMES = ("redis", "rediss", *_SOCKETS)
 
 
 def check_urls(broker_url: str, result_backend: str | None) -> None:
@@ -72,6 +75,11 @@ def as_redis_reads(url: str) -> str:
         for name, value in parse_qsl(parts.query)
     ]
     return f"{scheme}://{parts.netloc}{parts.path}" + (f"?{urlencode(query, safe='/')}" if query else "")
+
+
+def options_of(url: str) -> dict[str, Any]:
+    """Return the options of connections to a URL."""
+    return OPTIONS if urlsplit(url).scheme in _SOCKETS else {**OPTIONS, "socket_keepalive": True}
 
 
 def place_of(options: Mapping[str, Any]) -> str:

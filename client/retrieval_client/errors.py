@@ -11,7 +11,12 @@ ON_THE_WIRE = "worker.errors"
 
 
 class RetrievalError(Exception):
-    """Base of all errors that this project raises; its single argument is one readable sentence."""
+    """Base of all errors that this project raises; its single argument is one readable sentence.
+
+    ``task_id``: of a client's `Unavailable` and `TimedOut`, the id of the job that may still be answered.
+    """
+
+    task_id: str | None = None
 
     def __init__(self, message: str) -> None:
         super().__init__(message)

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, Literal, Union
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import PydanticSerializationError
 from typing_extensions import Self
 
@@ -26,7 +26,7 @@ from retrieval_client.contract.base import LEAST_SECRET_BYTES, AnswerT
 from retrieval_client.contract.jobs import Job
 from retrieval_client.contract.message import ENDED, Record, compose, read_record
 from retrieval_client.contract.registry import TASKS, task_of
-from retrieval_client.errors import InvalidJob, RetrievalError, TimedOut
+from retrieval_client.errors import InvalidJob, RetrievalError, TimedOut, Unavailable
 from retrieval_client.json_values import path_of_large
 
 if TYPE_CHECKING:
@@ -210,24 +210,50 @@ class BaseClient:
         check_urls(broker_url, result_backend)
         self.signer = signer
         self._closed = False
+        self._has_reached_results = False
+        self._reads_where_workers_store = False
         self._results_setting = BROKER if result_backend is None else RESULTS
 
     def no_answer(self, task_id: str, timeout: float | None, queue: str = "") -> TimedOut:
         """Return the error for a missing answer, with the place of the results: workers may store them elsewhere."""
         serves = f"either no worker serves the queue {queue}" if queue else "either no worker has answered it"
-        return TimedOut(
+        error = TimedOut(
             f"no answer within {timeout:g} s in the results at {self.results_place}: {serves}, or the workers store "
             "results elsewhere: compare this with their CELERY_RESULT_BACKEND (default: CELERY_BROKER_URL). "
             f"A worker may still answer it, under the task id {task_id}"
         )
+        error.task_id = task_id
+        return error
+
+    def _away(self, task_id: str) -> Unavailable:
+        """Return the error for a wait that ended while the results' Redis was away."""
+        away = Unavailable(
+            f"{self._results_setting}: Redis is away. A worker may still answer the job, under the task id {task_id}"
+        )
+        away.task_id = task_id
+        return away
+
+    def _check_stored(self, task_id: str, stored: Record) -> None:
+        """Check that what a worker published is stored where this client reads: Redis publishes to all its databases.
+
+        Raises:
+            SettingsError: it is not.
+        """
+        if not stored.ended:
+            raise errors.SettingsError(
+                f"{self._results_setting}: the answer of the job {task_id} was published, and is not stored at "
+                f"{self.results_place}: workers store results elsewhere. Compare this with their CELERY_RESULT_BACKEND "
+                "(default: CELERY_BROKER_URL)"
+            )
+        self._reads_where_workers_store = True
 
     def _check_open(self) -> None:
         if self._closed:
             raise RuntimeError("the client is closed: make another one")
 
     @contextlib.contextmanager
-    def _reaching(self, setting: str) -> Iterator[None]:
-        """Speak to the Redis of a setting; its errors are translated.
+    def _reaching(self, setting: str, task_id: str | None = None) -> Iterator[None]:
+        """Speak to the Redis of a setting, about a job; its errors are translated.
 
         Closing a client takes its connections away from those who use them, and what they meet then may come from
         anywhere inside redis-py: they are told that the client is closed.
@@ -236,8 +262,10 @@ class BaseClient:
         try:
             with translated(setting):
                 yield
-        except Exception:
+        except Exception as error:
             self._check_open()
+            if isinstance(error, Unavailable):
+                error.task_id = task_id
             raise
 
     def _composed(self, job: Job, claims: Claims, task_id: str, expires: float | None) -> Sent:
@@ -247,30 +275,38 @@ class BaseClient:
         until = None if expires is None else (datetime.now(timezone.utc) + timedelta(seconds=expires)).isoformat()
         return Sent(task_id, task.queue, compose(task, task_id, body, until))
 
-    def _outcome(self, task_id: str, record: Record | None, timeout: float | None) -> Outcome[Any]:
+    def _outcome(self, task_id: str, record: Record) -> Outcome[Any]:
         """Return how a job ended."""
-        if record is None:
-            return Outcome(task_id, error=self.no_answer(task_id, timeout), ended=False)
         try:
-            return Outcome(task_id, answer=self._answer(task_id, record, timeout))
+            return Outcome(task_id, answer=self._answer(task_id, record))
         except RetrievalError as error:
             return Outcome(task_id, error=error)
 
-    def _answer(self, task_id: str, record: Record | None, timeout: float | None) -> Any:
+    def _open(self, task_id: str, timeout: float | None, *, is_away: bool) -> Outcome[Any]:
+        """Return the outcome of a job that has not ended in time, perhaps because Redis is away."""
+        error = self._away(task_id) if is_away else self.no_answer(task_id, timeout)
+        return Outcome(task_id, error=error, ended=False)
+
+    def _answer(self, task_id: str, record: Record | None, timeout: float | None = None) -> Any:
         """Return the answer of a job, or raise its failure."""
         if record is None:
             raise self.no_answer(task_id, timeout)
         if record.state != "SUCCESS":
             raise as_error(record.result)
         sent = task_of(task_id.job).name if isinstance(task_id, TaskId) else None
-        return reader_of(sent).validate_python(record.result)
+        try:
+            return reader_of(sent).validate_python(record.result)
+        except (ValidationError, RecursionError):
+            raise errors.InternalError("the answer in the record of this job is none of its task") from None
 
 
 def progress_of(record: Record) -> Progress:
     """Return the progress that a record tells."""
     if record.state != "PROGRESS" or not isinstance(record.result, dict):
-        return Progress(record.state)
-    return Progress(record.state, *(record.result.get(name) for name in ("stage", "done", "total")))
+        return Progress(printable(record.state))
+    stage, *counts = (record.result.get(name) for name in ("stage", "done", "total"))
+    done, total = (count if isinstance(count, int) else None for count in counts)
+    return Progress(record.state, printable(stage) if isinstance(stage, str) else None, done, total)
 
 
 def is_news(now: Progress, before: Progress | None) -> bool:
@@ -368,15 +404,12 @@ def _is_plain(job: Job, name: str) -> bool:
 
 
 def record_of(stored: bytes | str | None) -> Record:
-    """Read a record.
-
-    Raises:
-        InternalError: somebody else wrote it.
-    """
+    """Read a record; what is none is the failure of its job alone."""
     try:
         return read_record(stored)
-    except ValueError:
-        raise errors.InternalError("the record of this job is no record of a worker") from None
+    except (ValueError, RecursionError):
+        message = "the record of this job is no record of a worker"
+        return Record("FAILURE", {"exc_type": "InternalError", "exc_message": [message]})
 
 
 @cache
@@ -396,5 +429,17 @@ def as_error(failure: object) -> RetrievalError:
     name, message = said.get("exc_type"), said.get("exc_message")
     kind = getattr(errors, name, None) if isinstance(name, str) else None
     if isinstance(kind, type) and issubclass(kind, RetrievalError):
-        return kind(" ".join(map(str, message)) if isinstance(message, list) else str(message))
-    return errors.InternalError(f"the job failed ({name})")
+        words = message if isinstance(message, list) else [message]
+        return kind(printable(" ".join(word for word in words if isinstance(word, str))))
+    return errors.InternalError(f"the job failed ({printable(name) if isinstance(name, str) else None})")
+
+
+def printable(text: str) -> str:
+    r"""Return a text for a terminal, with its control characters spelled out.
+
+    >>> print(printable("a" + chr(27) + "[31mb é"))
+    a\x1b[31mb é
+    """
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )

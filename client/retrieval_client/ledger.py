@@ -8,12 +8,13 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
 from typing_extensions import Self
 
 from retrieval_client.contract.base import parse_part
 from retrieval_client.contract.registry import TASKS, task_of
-from retrieval_client.errors import NotAuthorised, TimedOut, Unavailable
-from retrieval_client.jobs import Outcome, as_error, as_job, reader_of, signed
+from retrieval_client.errors import InternalError, NotAuthorised, TimedOut, Unavailable
+from retrieval_client.jobs import Outcome, TaskId, as_error, as_job, reader_of, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,10 @@ class Ledger:
             return None
         if row["error"] is not None:
             return Outcome(task_id, error=as_error(json.loads(row["error"])))
-        return Outcome(task_id, answer=reader_of(row["task"]).validate_json(row["answer"]))
+        try:
+            return Outcome(task_id, answer=reader_of(row["task"]).validate_json(row["answer"]))
+        except ValidationError:
+            return Outcome(task_id, error=InternalError("the answer in the ledger is none of its task"))
 
     def run(self) -> Iterator[Outcome[Any]]:
         """Send what is due, wait, send again, until every job has ended; yield how each ended, once it is on disk."""
@@ -117,7 +121,7 @@ class Ledger:
         # Also if the clock was set back.
         if row["sent_at"] <= now < row["sent_at"] + self._seconds or row["sends"] >= self._sends:
             return
-        kind = next(task.job for task in TASKS if task.name == row["task"])
+        kind = _kind(row)
         claims = None if row["claims"] is None else json.loads(row["claims"])
         job: Any = parse_part(kind, json.loads(row["job"]))
         # Without `expires`: an old copy that expires would answer for a new one.
@@ -127,12 +131,17 @@ class Ledger:
     def _ended(self, rows: list[sqlite3.Row]) -> Iterator[Outcome[Any]]:
         """Wait a little; yield what has ended."""
         known = {row["id"]: row for row in rows}
-        for outcome in self._client.results(known, timeout=_WAIT_SECONDS):
+        ids: list[TaskId[Any]] = [TaskId(row["id"], _kind(row)) for row in rows]
+        for outcome in self._client.results(ids, timeout=_WAIT_SECONDS):
             row = known[outcome.task_id]
             if outcome.ended and not self._outlived_its_token(row, outcome):
                 yield self._closed(outcome)
-            elif not outcome.ended and row["sends"] >= self._sends and time.time() >= row["sent_at"] + self._seconds:
+            elif isinstance(outcome.error, TimedOut) and not outcome.ended and self._was_sent_enough(row):
                 yield self._closed(Outcome(row["id"], error=TimedOut(f"no answer to {self._sends} messages")))
+
+    def _was_sent_enough(self, row: sqlite3.Row) -> bool:
+        """Return whether the last of a job's messages has had its time."""
+        return bool(row["sends"] >= self._sends and time.time() >= row["sent_at"] + self._seconds)
 
     def _outlived_its_token(self, row: sqlite3.Row, outcome: Outcome[Any]) -> bool:
         """Return whether a message waited longer than its token held: the next one brings a new token."""
@@ -143,7 +152,10 @@ class Ledger:
 
     def _closed(self, outcome: Outcome[Any]) -> Outcome[Any]:
         """Write the end of a job: the first that is written stays."""
-        answer = None if outcome.answer is None else outcome.answer.model_dump_json()
+        try:
+            answer = None if outcome.answer is None else outcome.answer.model_dump_json()
+        except ValueError:  # a text with half a character in it, or too deep: the next run would meet it again
+            answer, outcome = None, Outcome(outcome.task_id, error=InternalError("its answer can't be written as JSON"))
         error = outcome.error
         said = None if error is None else json.dumps({"exc_type": type(error).__name__, "exc_message": [error.message]})
         self._rows.execute(
@@ -151,6 +163,10 @@ class Ledger:
             (answer, said, outcome.task_id),
         )
         return outcome
+
+
+def _kind(row: sqlite3.Row) -> type[Any]:
+    return next(task.job for task in TASKS if task.name == row["task"])
 
 
 def _opened(path: str | PathLike[str]) -> sqlite3.Connection:

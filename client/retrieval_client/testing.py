@@ -16,11 +16,12 @@ from retrieval_client.asynchronous import AsyncClient
 from retrieval_client.blocking import Client
 from retrieval_client.contract.message import Record
 from retrieval_client.contract.registry import task_of
-from retrieval_client.errors import RetrievalError
+from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
+from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError
 from retrieval_client.jobs import BaseClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from retrieval_client.contract.base import Answer
     from retrieval_client.contract.jobs import Job
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
     Reply = Answer | RetrievalError
     Replies = Mapping[type[Job], Reply | Callable[[Any], Reply]]
 
-    Heard = asyncio.Queue[bytes | None]
-
 _URL = "redis://no-redis.invalid/0"
+DIMENSIONS = 768
+"""Dimensions of a corpus of the settings as shipped."""
 _PAUSE = 0.05
 """Seconds between two looks for an answer that nobody will give."""
 
@@ -57,14 +58,16 @@ class Answering:
 
     Args:
         replies: the answers of jobs by their type, where they are not the contract's examples.
+        dimensions: dimensions of the worker's corpora, none of which is public.
 
     Attributes:
         jobs: the jobs that were sent, in their order.
         claims: the claims of each.
     """
 
-    def __init__(self, replies: Replies | None = None) -> None:
+    def __init__(self, replies: Replies | None = None, dimensions: int = DIMENSIONS) -> None:
         self._replies = dict(replies or {})
+        self._dimensions = dimensions
         self._records: dict[str, Record] = {}
         self.jobs: list[Job] = []
         self.claims: list[Claims] = []
@@ -73,9 +76,7 @@ class Answering:
         """Take a job, and answer it; the same id is answered once."""
         self.jobs.append(job)
         self.claims.append(claims)
-        reply = self._replies.get(type(job))
-        made = reply(job) if callable(reply) else reply
-        self._records.setdefault(task_id, _record(job, made))
+        self._records.setdefault(task_id, self._record(job, claims))
 
     def reply(self, job: type[Job], reply: Reply | Callable[[Any], Reply]) -> None:
         """Answer jobs of this type so from now on: with an answer, an error, or what a function makes of the job."""
@@ -89,19 +90,46 @@ class Answering:
         """Delete the record of a job."""
         self._records.pop(task_id, None)
 
+    def _record(self, job: Job, claims: Claims) -> Record:
+        reply = _refusal(job, claims, self._dimensions) or self._replies.get(type(job))
+        answer = reply(job) if callable(reply) else reply
+        if isinstance(answer, RetrievalError):
+            return Record("FAILURE", {"exc_type": type(answer).__name__, "exc_message": [answer.message]})
+        return Record("SUCCESS", example_of(job) if answer is None else answer.model_dump(mode="json"))
 
-def _record(job: Job, made: Reply | None) -> Record:
-    if isinstance(made, RetrievalError):
-        return Record("FAILURE", {"exc_type": type(made).__name__, "exc_message": [made.message]})
-    return Record("SUCCESS", example_of(job) if made is None else made.model_dump(mode="json"))
+
+def _refusal(job: Job, claims: Claims, dimensions: int) -> RetrievalError | None:
+    """Return the error by which a worker refuses a job without a principal, or with an embedding of another size."""
+    if not (claims or job.principal or job.principal_token or _is_inline(job)):
+        return NotAuthorised(
+            "the corpus is not public: send a principal_token, or a principal where the worker trusts its queue"
+        )
+    embedding = getattr(job, "query_embedding", None)
+    if embedding is not None and (size := _size(embedding)) != dimensions:
+        return InvalidJob(f"expected exactly {dimensions} finite numbers, got {size}", "query_embedding")
+    return None
+
+
+def _is_inline(job: Job) -> bool:
+    """Return whether a job brings its texts along, and nothing of it is looked up."""
+    if isinstance(job, BuildCitations):
+        return job.records is not None and not job.verify and job.run is None
+    return isinstance(job, PinnedReplay) and job.sources is not None
+
+
+def _size(embedding: list[float] | str) -> int:
+    """Return how many numbers an embedding has: a list, or base64 of float32."""
+    return len(embedding.rstrip("=")) * 6 // 8 // 4 if isinstance(embedding, str) else len(embedding)
 
 
 class _Fake(BaseClient):
     """The part that both fakes share."""
 
-    def __init__(self, replies: Replies | None = None, signer: Signer | None = None) -> None:
+    def __init__(
+        self, replies: Replies | None = None, signer: Signer | None = None, *, dimensions: int = DIMENSIONS
+    ) -> None:
         super().__init__(_URL, signer=signer)
-        self.worker = Answering(replies)
+        self.worker = Answering(replies, dimensions)
 
     @classmethod
     def from_env(cls, signer: Signer | None = None) -> Self:
@@ -117,6 +145,14 @@ class _Fake(BaseClient):
         self._check_open()
         return self.worker.record(task_id)
 
+    def _all_known(self, task_ids: Iterable[str]) -> list[tuple[str, Record]]:
+        return [(task_id, self._known(task_id)) for task_id in sorted(task_ids)]
+
+    def _listening(self, task_ids: Iterable[str]) -> contextlib.AbstractContextManager[Any]:
+        del task_ids
+        self._check_open()
+        return contextlib.nullcontext()
+
     def _forget(self, task_id: str) -> None:
         self._check_open()
         self.worker.forget(task_id)
@@ -125,16 +161,19 @@ class _Fake(BaseClient):
 class FakeClient(_Fake, Client):
     """A `Client` that needs no Redis: jobs are checked, answered from the contract's examples, and kept.
 
+    As by a worker as shipped, a job without a principal is refused, and an embedding without its 768 numbers.
+
     Args:
         replies: other answers, by the type of the job; see `Answering.reply`.
         signer: as of `Client`.
+        dimensions: dimensions of the worker's corpora.
 
     Attributes:
         worker: takes the jobs; ``worker.jobs`` are those that were sent.
 
     >>> from retrieval_client import RetrieveTopK
-    >>> client = FakeClient()
-    >>> client.call(RetrieveTopK(query_embedding=[1.0, 0.0])).chunks[0].rank
+    >>> client = FakeClient(dimensions=2)
+    >>> client.call(RetrieveTopK(query_embedding=[1.0, 0.0], principal={"user_id": "alice"})).chunks[0].rank
     1
     """
 
@@ -152,21 +191,12 @@ class FakeClient(_Fake, Client):
     def _look(self, task_id: str) -> Record:
         return self._known(task_id)
 
-    @contextlib.contextmanager
-    def _listening(self, task_ids: Iterable[str]) -> Iterator[Any]:
-        del task_ids
-        self._check_open()
-        yield None
-
-    def _heard(self, published: Any, left: float) -> None:
-        del published
-        time.sleep(max(0.0, min(left, _PAUSE)))
-
-    def _ended(self, waiting: set[str]) -> Iterator[tuple[str, Record]]:
-        for task_id in sorted(waiting):
-            if (record := self._known(task_id)).ended:
-                waiting.remove(task_id)
-                yield task_id, record
+    def _next(self, listener: Any, waiting: set[str], seconds: float) -> list[tuple[str, Record]]:
+        del listener
+        records = self._all_known(waiting)
+        if not any(record.ended for _, record in records):
+            time.sleep(min(seconds, _PAUSE))
+        return records
 
 
 class FakeAsyncClient(_Fake, AsyncClient):
@@ -186,9 +216,9 @@ class FakeAsyncClient(_Fake, AsyncClient):
     async def _look(self, task_id: str) -> Record:
         return self._known(task_id)
 
-    @contextlib.asynccontextmanager
-    async def _listening(self, task_id: str) -> AsyncIterator[Heard]:
-        self._known(task_id)
-        heard: Heard = asyncio.Queue()
-        heard.put_nowait(None)
-        yield heard
+    async def _next(self, listener: Any, waiting: set[str], seconds: float) -> list[tuple[str, Record]]:
+        del listener
+        records = self._all_known(waiting)
+        if not any(record.ended for _, record in records):
+            await asyncio.sleep(min(seconds, _PAUSE))
+        return records

@@ -70,7 +70,7 @@ def test_its_fixture_is_found_by_pytest(built: Path, tmp_path: Path) -> None:
     (tmp_path / "test_app.py").write_text(
         "from retrieval_client import RetrieveTopK\n"
         "def test_app(fake_retrieval):\n"
-        "    assert fake_retrieval.call(RetrieveTopK(query_embedding=[1.0])).chunks\n"
+        "    assert fake_retrieval.call(RetrieveTopK(query_embedding=[1.0] * 768, principal={'user_id': 'a'})).chunks\n"
         "    assert len(fake_retrieval.worker.jobs) == 1\n"
     )
     done = run([str(home / "bin" / "python"), "-m", "pytest", "-q"], tmp_path)

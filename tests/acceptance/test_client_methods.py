@@ -202,6 +202,22 @@ def test_an_app_sends_signatures(app: Celery, client: Client) -> None:
         signature(WRONG, app=app).apply_async().get(timeout=180)
 
 
+def test_a_chain_s_next_job_is_answered(
+    app: Celery, worker_environment: Environment, worker_log: Path, stack: Stack
+) -> None:
+    """The worker sends it, without time limits of its own, which it would refuse."""
+    urls = dict(zip(("CELERY_BROKER_URL", "CELERY_RESULT_BACKEND"), operator_urls(stack), strict=True))
+    with celery_worker(worker_environment(WORKER__ALLOW_CALLBACKS="true") | urls, worker_log, "--concurrency=1"):
+        first = signature(JOB, app=app)
+        for steps in (
+            first | first,
+            first | app.signature("retrieve_top_k", first["args"], immutable=True),
+        ):
+            result = steps.apply_async()
+            assert len(read(RetrieveTopK, result.get(timeout=180)).chunks) == 15
+            assert result.id != result.parent.id
+
+
 def test_a_chord_hands_the_answers_to_a_task_of_the_app(
     app: Celery, broker: redis.Redis, worker_environment: Environment, worker_log: Path, stack: Stack
 ) -> None:

@@ -88,6 +88,7 @@ def test_two_wait_for_one_job(stack: Stack, store: redis.Redis) -> None:
         hasty, patient = (asyncio.ensure_future(client.result("job", timeout=seconds)) for seconds in (0.2, 180))
         with pytest.raises(TimedOut, match=r"no answer within 0\.2 s"):
             await hasty
+        store.set("celery-task-meta-job", refused("job"))
         store.publish("celery-task-meta-job", refused("job"))
         with pytest.raises(InvalidJob):
             await patient

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import json
 import os
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import redis
 from tests.waiting import wait_for
 
-from retrieval_client import Client, RetrieveTopK
-from retrieval_client.errors import InternalError, InvalidJob, SettingsError, TimedOut, Unavailable
+from retrieval_client import AsyncClient, Client, RetrieveTopK
+from retrieval_client.errors import (
+    InternalError,
+    InvalidJob,
+    RetrievalError,
+    SettingsError,
+    TimedOut,
+    Unavailable,
+)
+from retrieval_client.ledger import Ledger
+from retrieval_client.testing import example_of
 from worker.cli.devstack.redis import redis_server
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from worker.cli.devstack.stack import Stack
 
+JOB = RetrieveTopK(query_embedding=[0.5])
 PLACE = "celery-task-meta-job"
 ANSWER = {"exc_type": "InvalidJob", "exc_message": ["k: wrong"], "exc_module": "worker.errors"}
 RECORD = json.dumps({"task_id": "job", "status": "FAILURE", "result": ANSWER, "traceback": None, "children": []})
@@ -148,13 +159,120 @@ def test_a_forked_process_has_connections_of_its_own(stack: Stack, store: redis.
             client.result("job", timeout=180)
 
 
-def test_what_is_no_record_is_an_error_of_the_contract(stack: Stack, store: redis.Redis) -> None:
-    """Somebody else wrote it."""
+WRONG_RECORDS = [
+    *("no json", "[]", "{}", "[" * 100_000, '{"status": 1}', '{"status": "SUCCESS", "result": ' + "9" * 5000 + "}"),
+    *('{"status": "SUCCESS", "result": 1}', '{"status": "SUCCESS", "result": {"schema_version": 2}}'),
+    *('{"status": "FAILURE"}', '{"status": "FAILURE", "result": {"exc_type": ["InvalidJob"], "exc_message": 1}}'),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG_RECORDS, ids=range(len(WRONG_RECORDS)))
+def test_what_is_no_record_is_an_error_of_its_job_alone(
+    stack: Stack, store: redis.Redis, tmp_path: Path, wrong: str
+) -> None:
+    """Somebody else wrote it: the jobs beside it are answered, and a ledger's row is closed."""
+    right = json.dumps({"status": "SUCCESS", "result": example_of(JOB)})
+    records = {"before": right, "job": wrong, "later": right}
+    store.mset({f"celery-task-meta-{name}": record for name, record in records.items()})
     with Client(stack.redis.url(0), stack.redis.url(1)) as client:
-        for wrong in ("no json", "[]", "{}"):
-            store.set(PLACE, wrong)
-            with pytest.raises(InternalError, match="no record of a worker"):
+        with pytest.raises(InternalError):
+            client.result("job", timeout=180)
+        outcomes = {outcome.task_id: type(outcome.error) for outcome in client.results(records, timeout=180)}
+        assert outcomes == {"before": type(None), "job": InternalError, "later": type(None)}
+        with Ledger(tmp_path / "ledger.sqlite", client) as ledger:
+            for name in records:
+                ledger.add(JOB, task_id=name)
+            assert {outcome.task_id: type(outcome.error) for outcome in ledger.run()} == outcomes
+            assert ledger.open() == []
+
+
+def test_an_answer_that_is_no_json_closes_its_row_in_a_ledger(stack: Stack, store: redis.Redis, tmp_path: Path) -> None:
+    """Of metadata that Python can read and not write."""
+    answer = example_of(JOB)
+    answer["chunks"][0]["metadata"] = {"half a character": "\ud800"}
+    store.set(PLACE, json.dumps({"status": "SUCCESS", "result": answer}))
+    with (
+        Client(stack.redis.url(0), stack.redis.url(1)) as client,
+        Ledger(tmp_path / "ledger.sqlite", client) as ledger,
+    ):
+        ledger.add(JOB, task_id="job")
+        (outcome,) = ledger.run()
+        assert isinstance(outcome.error, InternalError)
+        ledger._rows.execute("UPDATE jobs SET answer = '{}', error = NULL")
+        read = ledger.outcome("job")
+        assert read is not None
+        assert isinstance(read.error, InternalError)
+
+
+def test_progress_of_another_form_is_no_error(stack: Stack, store: redis.Redis) -> None:
+    """Numbers and texts of the wrong type are unknown."""
+    with Client(stack.redis.url(0), stack.redis.url(1)) as client:
+        for done in (1, "x", [], None):
+            store.set(PLACE, json.dumps({"status": "PROGRESS", "result": {"stage": [done], "done": done}}))
+            assert client.progress("job").stage is None
+        store.set(PLACE, json.dumps({"status": "PROGRESS", "result": {"stage": "a\x1b[2Jb", "done": 1}}))
+        assert client.progress("job").stage == "a\\x1b[2Jb"
+
+
+def test_a_failure_s_sentence_moves_no_terminal(stack: Stack, store: redis.Redis) -> None:
+    """Its control characters are spelled out, of the contract's errors and of others."""
+    hostile = "k: \x1b[2J\x9b31m\r\u202egone\n"
+    with Client(stack.redis.url(0), stack.redis.url(1)) as client:
+        for failure in ({"exc_type": "InvalidJob", "exc_message": [hostile]}, {"exc_type": hostile}):
+            store.set(PLACE, json.dumps({"status": "FAILURE", "result": failure}))
+            with pytest.raises(RetrievalError, match=r"\\x1b\[2J\\x9b31m\\r\\u202egone\\n") as raised:
                 client.result("job", timeout=180)
+            assert str(raised.value).isprintable()
+
+
+@pytest.mark.parametrize("scheme", ["unix", "redis+socket"])
+def test_a_socket_of_the_file_system_is_spoken_to(tmp_path: Path, scheme: str) -> None:
+    """By both clients."""
+    with tempfile.TemporaryDirectory() as folder:  # the path of a socket is short
+        socket = f"{folder}/r.sock"
+        settings = {"unixsocket": socket, "unixsocketperm": "777"}
+        Path(folder).chmod(0o777)
+        with redis_server(tmp_path, users=False, settings=settings) as server:
+            database = "virtual_host" if scheme == "redis+socket" else "db"
+            urls = f"{scheme}://{socket}?{database}=0", f"{scheme}://{socket}?{database}=1"
+            with redis.Redis.from_url(server.url(1)) as store:
+                store.set(PLACE, RECORD)
+
+            async def use() -> None:
+                async with AsyncClient(*urls) as client:
+                    with pytest.raises(InvalidJob, match="k: wrong"):
+                        await client.result("job", timeout=180)
+
+            asyncio.run(use())
+            with Client(*urls) as client:
+                with pytest.raises(InvalidJob, match="k: wrong"):
+                    client.result("job", timeout=180)
+                assert client.enqueue(JOB)
+
+
+def test_results_in_another_database_than_the_workers_are_found(stack: Stack, store: redis.Redis) -> None:
+    """Redis publishes to all its databases: the first answer that is only published says so, to both clients."""
+
+    def answer() -> None:
+        wait_for(lambda: store.pubsub_channels("celery-task-meta-*") != [])
+        store.set(PLACE, RECORD)
+        store.publish(PLACE, RECORD)
+
+    async def use() -> None:
+        async with AsyncClient(stack.redis.url(0), stack.redis.url(2)) as client:
+            await client.result("job", timeout=180)
+
+    def block() -> None:
+        with Client(stack.redis.url(0), stack.redis.url(2)) as client:
+            client.result("job", timeout=180)
+
+    for wait in (block, lambda: asyncio.run(use())):
+        with ThreadPoolExecutor(1) as threads:
+            answering = threads.submit(answer)
+            with pytest.raises(SettingsError, match=r"^result_backend .*not stored at .*, database 2: workers store"):
+                wait()
+            answering.result()
+        wait_for(lambda: store.pubsub_channels("celery-task-meta-*") == [])
 
 
 @pytest.mark.parametrize("number", [0, 3])

@@ -41,7 +41,7 @@ CLIENT_LAYERS = [
     {"canonical", "errors", "hashing", "json_values"},
     {"contract"},
     {"connection"},
-    {"jobs"},
+    {"jobs", "subscription"},
     {"asynchronous", "blocking"},
     {"celery", "ledger", "testing"},
     {"pytest_plugin"},

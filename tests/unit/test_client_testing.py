@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 import retrieval_client.testing
 from retrieval_client import (
     AsyncClient,
+    BuildCitations,
     Client,
     PinnedReplay,
     Progress,
@@ -25,7 +27,7 @@ from retrieval_client import (
     encode_embedding,
 )
 from retrieval_client.contract.registry import TASKS
-from retrieval_client.errors import InvalidJob, NotAuthorised, TimedOut
+from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
 from retrieval_client.jobs import is_news, reader_of
 from retrieval_client.ledger import Ledger
 from retrieval_client.testing import FakeAsyncClient, FakeClient, example_of
@@ -34,16 +36,20 @@ from worker.cli import schemas
 if TYPE_CHECKING:
     from retrieval_client.contract.jobs import Job
 
-JOB = RetrieveTopK(query_embedding=[1.0, 0.0])
+VECTOR = [1.0] + [0.0] * 767
+ALICE = {"user_id": "alice"}
+JOB = RetrieveTopK(query_embedding=VECTOR, principal=ALICE)
 RUN = {"subject_id": "s", "run_id": "r"}
 JOBS: list[Job] = [
     JOB,
-    RetrieveTopK(query_embeddings=[[1.0], [0.5]]),
-    RetrieveHybrid(query="a question"),
-    RunPipeline(question="a question"),
-    RecordFeedback(run=RUN, rating=1),
-    PinnedReplay(required_chunk_hashes=["a" * 64]),
-    PinnedReplay(runs=[RUN]),
+    RetrieveTopK(query_embeddings=[[1.0], [0.5]], principal=ALICE),
+    RetrieveHybrid(query="a question", principal=ALICE),
+    RunPipeline(question="a question", principal=ALICE),
+    RecordFeedback(run=RUN, rating=1, principal=ALICE),
+    PinnedReplay(required_chunk_hashes=["a" * 64], principal=ALICE),
+    PinnedReplay(runs=[RUN], principal=ALICE),
+    PinnedReplay(required_chunk_hashes=["a" * 64], sources=[]),
+    BuildCitations(records=[], verify=False),
 ]
 
 
@@ -63,7 +69,44 @@ def test_every_job_is_answered_by_the_example_of_its_form(job: Job) -> None:
 
 
 def test_a_batch_has_an_answer_of_its_own() -> None:
-    assert isinstance(FakeClient().call(RetrieveTopK(query_embeddings=[[1.0]])), TopKBatch)
+    assert isinstance(FakeClient().call(RetrieveTopK(query_embeddings=[[1.0]], principal=ALICE)), TopKBatch)
+
+
+@pytest.mark.parametrize(
+    ("job", "sentence"),
+    [
+        *(
+            (JOBS[number].model_copy(update={"principal": None}), "is not public: send a principal_token")
+            for number in range(7)
+        ),
+        (BuildCitations(records=[]), "is not public"),
+        (RetrieveTopK(query_embedding=VECTOR, principal={}), "is not public"),
+        *(
+            (
+                kind(query_embedding=wrong, principal=ALICE),
+                f"query_embedding: expected exactly 768 finite numbers, got {size}",
+            )
+            for kind in (RetrieveTopK, partial(RetrieveHybrid, query="a question"))
+            for wrong, size in (
+                (VECTOR[:-1], 767),
+                (encode_embedding([0.5] * 769), 769),
+                (encode_embedding([0.5] * 767), 767),
+            )
+        ),
+    ],
+)
+def test_a_fake_refuses_what_a_worker_refuses(job: Job, sentence: str) -> None:
+    """A job without a principal, and an embedding of another size, also where the test says what is answered."""
+    with pytest.raises(RetrievalError, match=sentence):
+        FakeClient({type(job): Unavailable("not asked")}).call_many([job])
+
+
+def test_a_fake_answers_as_many_dimensions_as_it_is_told() -> None:
+    """And signed claims are a principal, and base64 is an embedding."""
+    signer = Signer("a key of 32 bytes or more for HS256", "k1")
+    job = RetrieveTopK(query_embedding=encode_embedding([0.5, 0.5]))
+    assert FakeClient(signer=signer, dimensions=2).call(job, claims=ALICE).chunks
+    assert FakeClient().call(RetrieveTopK(query_embedding=encode_embedding(VECTOR), principal=ALICE)).chunks
 
 
 def test_a_test_says_what_is_answered() -> None:
@@ -73,7 +116,7 @@ def test_a_test_says_what_is_answered() -> None:
         client.call(JOB)
     empty = TopK.model_validate({**example_of(JOB), "status": "empty", "chunks": []})
     client.worker.reply(RetrieveTopK, lambda job: empty if job.k == 12 else InvalidJob("expected 12", "k"))
-    assert client.call(RetrieveTopK(query_embedding=[1.0], k=12)).status == "empty"
+    assert client.call(RetrieveTopK(query_embedding=VECTOR, k=12, principal=ALICE)).status == "empty"
     outcomes = [*client.results([client.enqueue(JOB), client.enqueue(JOB, task_id="known"), "unknown"], timeout=0)]
     assert [type(outcome.error) for outcome in outcomes].count(InvalidJob) == 2
     assert [outcome.task_id for outcome in outcomes if not outcome.ended] == ["unknown"]

@@ -59,6 +59,10 @@ class RetrievalTask(Task):
     throws = (RetrievalError,)
     max_retries = None  # `_retry_later` bounds how long, not how often
 
+    def apply_async(self, args: Any = None, kwargs: Any = None, **options: Any) -> Any:
+        """Send a job again, or the next one of a chain, without this worker's time limits: `_check_envelope`."""
+        return super().apply_async(args, kwargs, **{"time_limit": None, "soft_time_limit": None, **options})
+
     def on_failure(self, exc: BaseException, task_id: str, args: Any, kwargs: Any, einfo: Any) -> None:
         """Drop the error's traceback, after the job's failure was stored."""
         del task_id, args, kwargs
@@ -289,9 +293,6 @@ def _retry_later(task: RetrievalTask, error: Unavailable, settings: Settings) ->
             countdown=pause + _clock_ahead(task),
             throw=False,
             headers={OUTAGE_HEADER: waited + pause},
-            # Celery would send the task's own limits as the header that `_check_envelope` refuses.
-            time_limit=None,
-            soft_time_limit=None,
             argsrepr=summarise(task.request.args),
             kwargsrepr="{}",
         )

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import jwt
-import uvicorn
 
 from retrieval_client.canonical import canonical_sha256
 from worker.inspector.web.app import make_app
+from worker.inspector.web.server import make_server
 from worker.queue.overview import Overview
 from worker.settings.serving import QUEUES
 
@@ -55,7 +55,7 @@ def served(engine: Engine, settings: Settings, **options: Any) -> Iterator[str]:
     app = make_app(settings, engine, overview, **options)
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    server = uvicorn.Server(uvicorn.Config(app, access_log=False, log_level="error", lifespan="on"))
+    server = make_server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

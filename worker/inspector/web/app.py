@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 log = logs.logger("worker.inspector")
 
-LONGEST_BODY = 4_000_000
-"""Most bytes of a form: a text of 1 MB, escaped."""
-
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -123,7 +120,7 @@ def make_app(
 
 
 def _guarded(app: Asgi, site: Site) -> Asgi:
-    """Refuse requests of other hosts and with large bodies, strip the prefix, and add the headers."""
+    """Refuse requests of other hosts and with bodies in chunks, strip the prefix, and add the headers."""
 
     async def guarded(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -147,14 +144,10 @@ def _refusal(given: dict[bytes, str], method: str, site: Site) -> tuple[int, str
     """Return status and sentence for a request that no page may see; None for others."""
     if site.visitor is not None and not _is_loopback(given.get(b"host", "")):
         return 421, "this server answers on a loopback address only"  # a name that was bound to it elsewhere
-    if method == "POST":
-        if given.get(b"sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-            return 403, "this form was sent by another site"
-        length = given.get(b"content-length", "")
-        if not length.isdecimal():
-            return 411, "the length of the form is missing"
-        if int(length) > LONGEST_BODY:
-            return 413, f"the form is longer than {LONGEST_BODY} bytes"
+    if b"transfer-encoding" in given:
+        return 411, "the form has no length, or has it in chunks"
+    if method == "POST" and given.get(b"sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+        return 403, "this form was sent by another site"
     return None
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from retrieval_client.contract.registry import TASKS
@@ -43,6 +44,10 @@ log = logs.logger("worker.inspector")
 COOKIE = "inspector_session"
 PAGE = 50
 MOST_CANDIDATES, MOST_CONFLICTS, MOST_LETTERS = 30, 50, 50
+LONGEST_FORM, LONGEST_FORM_BEFORE_SIGN_IN = 4_000_000, 16_384
+"""Most bytes of a form: a text of 1 MB, escaped; and a token."""
+
+MOST_FIELDS = 40
 SEE_OTHER = 303
 NO_REPORTS = "No reports are shown here: the setting inspector.evaluations names a report of retrieval-worker evaluate."
 NO_REPORT = "There is no report yet: retrieval-worker evaluate --report writes one."
@@ -113,7 +118,7 @@ def page(handler: Callable[[Visit], Response]) -> Callable[[Request], Awaitable[
                 return RedirectResponse(f"{site.root}/sign-in", SEE_OTHER)
             opened, session = site.sessions.open(site.visitor, is_operator=True)
         is_post = request.method == "POST"
-        given = await _form(request) if is_post else dict(request.query_params)
+        given = await _form(request, LONGEST_FORM) if is_post else dict(request.query_params)
         if is_post and not hmac.compare_digest(given.get("csrf", "").encode(), session.csrf.encode()):
             return _rendered(
                 site, "error.html", 403, sentence="This form has expired: go back and load the page again."
@@ -156,9 +161,21 @@ def _check_storable(given: Mapping[str, str], path: str) -> None:
         raise InvalidJob("expected text without U+0000 and lone surrogates", path)
 
 
-async def _form(request: Request) -> dict[str, str]:
-    body = await request.body()
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=40))
+async def _form(request: Request, longest: int = LONGEST_FORM_BEFORE_SIGN_IN) -> dict[str, str]:
+    """Read a form, whose bytes are counted as they arrive.
+
+    Raises:
+        HTTPException: it is too long, or has too many fields.
+    """
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > longest:
+            raise HTTPException(413, f"the form is longer than {longest} bytes")
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError:
+        raise HTTPException(400, f"the form has more than {MOST_FIELDS} fields") from None
 
 
 def _set_cookie(response: Response, site: Site, secret: str) -> None:

@@ -10,6 +10,7 @@ import uvicorn
 
 from retrieval_client.errors import SettingsError
 from worker.inspector.web.app import make_app
+from worker.inspector.web.connections import BoundedConnection
 from worker.queue.overview import Overview
 from worker.settings.serving import QUEUES
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from worker.inspector.web.app import Asgi
     from worker.jobs.engine import Engine
     from worker.model import Principal
     from worker.settings import Settings
@@ -58,8 +60,23 @@ def serve(
     overview = Overview(settings.broker_url.get_secret_value(), QUEUES, time.time)
     app = make_app(settings, engine, overview, visitor=visitor, root=root, is_secure=is_secure)
     listening = _listen(host, port)
+    server = make_server(app, certificate, key)
+    name = f"[{host}]" if ":" in host else host
+    scheme = "https" if certificate else "http"
+    try:
+        server.config.load()
+    except OSError as error:  # with the certificate
+        raise SettingsError(f"--certificate {certificate}: {error.strerror or type(error).__name__}") from None
+    say(f"{scheme}://{name}:{listening.getsockname()[1]}{root}/")
+    server.run(sockets=[listening])
+
+
+def make_server(app: Asgi, certificate: Path | None = None, key: Path | None = None) -> uvicorn.Server:
+    """Make the server of the pages."""
     config = uvicorn.Config(
         app,
+        http=BoundedConnection,
+        ws="none",
         access_log=False,
         log_level="warning",
         proxy_headers=False,
@@ -68,14 +85,7 @@ def serve(
         ssl_certfile=certificate,
         ssl_keyfile=key,
     )
-    name = f"[{host}]" if ":" in host else host
-    scheme = "https" if certificate else "http"
-    try:
-        config.load()
-    except OSError as error:  # with the certificate
-        raise SettingsError(f"--certificate {certificate}: {error.strerror or type(error).__name__}") from None
-    say(f"{scheme}://{name}:{listening.getsockname()[1]}{root}/")
-    uvicorn.Server(config).run(sockets=[listening])
+    return uvicorn.Server(config)
 
 
 def _listen(host: str, port: int) -> socket.socket:

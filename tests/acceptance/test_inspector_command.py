@@ -65,9 +65,14 @@ def test_the_pages_are_served_until_the_process_is_asked_to_stop(
     command = [*COMMAND, "inspect", "--as", "alice", "--port", "0"]
     with subprocess.Popen(command, env=worker_environment(), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        url = process.stderr.readline().strip()
+        address = process.stderr.readline().strip()
+        url, _, key = address.partition("/sign-in?key=")
         assert url.startswith("http://127.0.0.1:")
-        response = httpx.get(f"{url}run?subject=desk&run=r1", timeout=30)
+        assert len(key) > 40
+        with httpx.Client(base_url=url, timeout=30) as client:
+            assert client.get("/run?subject=desk&run=r1").status_code == 303
+            client.get(address)
+            response = client.get("/run?subject=desk&run=r1")
         process.send_signal(signal.SIGTERM)
         said = process.stderr.read()
     assert response.status_code == 200

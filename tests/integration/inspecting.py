@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import jwt
+from tests.integration.asking import asker
 
 from retrieval_client.canonical import canonical_sha256
 from worker.inspector.web.app import make_app
 from worker.inspector.web.server import make_server
+from worker.inspector.web.visits import NamedVisitor
 from worker.queue.overview import Overview
 from worker.settings.serving import QUEUES
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 KEY = "a secret of the tests, of thirty-two bytes and more"
 HUM = "What causes the 50 Hz hum on channel 18?"
 RUN = {"subject_id": "desk", "run_id": "r1"}
+VISIT_KEY = "a key of the tests"
+SIGN_IN = "/sign-in?key=a+key+of+the+tests"
 ADDRESS = {"subject": "desk", "run": "r1"}
 
 
@@ -46,6 +50,11 @@ def token(user: str = "alice", *, task: str = "inspect", seconds: float = 60, ke
     """A token to sign in with."""
     bound = {"exp": time.time() + seconds, "aud": "retrieval-worker", "task": task, "jti": str(uuid.uuid4())}
     return jwt.encode({"user_id": user, "args_sha256": canonical_sha256({}), **bound, **claims}, key, "HS256")
+
+
+def named(user: str = "alice") -> NamedVisitor:
+    """The only visitor of a server on a loopback address."""
+    return NamedVisitor(asker(user), VISIT_KEY)
 
 
 @contextlib.contextmanager

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 import pytest
-from tests.integration.asking import asker
-from tests.integration.inspecting import csrf, served, settings_of, visitor
+from tests.integration.inspecting import SIGN_IN, csrf, named, served, settings_of, visitor
 from tests.waiting import wait_for
 
 from worker.inspector.web import connections
@@ -162,8 +161,8 @@ def test_a_page_that_takes_longer_is_answered(
     monkeypatch.setattr(connections, "SECONDS_TO_WAIT", 0.5)
     look = engine.reading.page
     monkeypatch.setattr(engine.reading, "page", lambda *given: (select.select([], [], [], 1.5), look(*given))[1])
-    with served(engine, settings, visitor=asker("alice")) as url, httpx.Client(base_url=url) as client:
-        assert client.get("/").status_code == 200
+    with served(engine, settings, visitor=named()) as url, httpx.Client(base_url=url) as client:
+        assert client.get(SIGN_IN, follow_redirects=True).url.path == "/"
 
 
 def test_silent_connections_lock_nobody_out(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

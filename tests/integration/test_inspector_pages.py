@@ -9,13 +9,25 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 from tests.integration.asking import ask, asker
-from tests.integration.inspecting import ADDRESS, HUM, RUN, csrf, served, settings_of, token, visitor, without_secrets
+from tests.integration.inspecting import (
+    ADDRESS,
+    HUM,
+    RUN,
+    SIGN_IN,
+    csrf,
+    named,
+    served,
+    settings_of,
+    token,
+    visitor,
+    without_secrets,
+)
 
 from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.run_jobs import RunName
 from worker.inspector.reading import RunViews
 from worker.inspector.web.app import ROUTES
-from worker.inspector.web.visits import ATTEMPTS
+from worker.inspector.web.visits import ATTEMPTS, MOST_SESSIONS
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
@@ -399,20 +411,39 @@ def test_attempts_to_sign_in_are_bounded(pages: tuple[str, Engine, Settings]) ->
 def test_a_named_visitor_is_served_on_loopback_names_only(engine: Engine, settings: Settings) -> None:
     """Another name that leads to this machine is refused, so no other site can read through it; prefixes work."""
     with (
-        served(engine, settings, visitor=asker("alice"), root="/inspector") as url,
+        served(engine, settings, visitor=named(), root="/inspector") as url,
         httpx.Client(base_url=url) as client,
     ):
-        assert client.get("/").status_code == 200
+        client.get(f"/inspector{SIGN_IN}")
+        stripped = {"cookie": f"inspector_session={client.cookies['inspector_session']}"}
+        assert client.get("/", headers=stripped).status_code == 200
         assert client.get("/inspector/").status_code == 200
         assert 'href="/inspector/ask"' in client.get("/inspector/").text
         assert client.get("/", headers={"host": "evil.example"}).status_code == 421
         assert client.get("/", headers={"host": "127.0.0.1.evil.example:80"}).status_code == 421
 
 
+def test_a_named_visitors_session_needs_the_printed_key(engine: Engine, settings: Settings) -> None:
+    """Another user of the machine, or another site, gets no session, and no number of their requests ends one."""
+    ask(engine, question=HUM, run=RUN)
+    with served(engine, settings, visitor=named()) as url, httpx.Client(base_url=url) as alice:
+        assert alice.get(SIGN_IN).headers["location"] == "/"
+        with httpx.Client(base_url=url) as other:
+            for path in ("/", "/run?subject=desk&run=r1", "/queue", "/sign-in", "/sign-in?key=", "/sign-in?key=x%ff"):
+                response = other.get(path, headers={"sec-fetch-site": "cross-site"})
+                assert "set-cookie" not in response.headers, path
+                assert (response.status_code, WORDS in response.text) != (200, True), path
+            for path in ("/sign-in", "/sign-in?key=x", "/ask"):
+                assert "set-cookie" not in other.post(path, data={"token": token()}).headers, path
+            for _ in range(MOST_SESSIONS + 5):
+                other.get("/")
+        assert WORDS in visit(alice, "run", ADDRESS).text
+
+
 def test_cookies_are_secure_under_tls(engine: Engine, settings: Settings) -> None:
     """And the browser is told to come back by TLS."""
-    with served(engine, settings, visitor=asker("alice"), is_secure=True) as url:
-        response = httpx.get(url)
+    with served(engine, settings, visitor=named(), is_secure=True) as url:
+        response = httpx.get(url + SIGN_IN)
     assert "secure" in response.headers["set-cookie"].lower()
     assert "max-age" in response.headers["strict-transport-security"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from datetime import UTC, datetime
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
 from typing import TYPE_CHECKING, Annotated, Any
@@ -63,11 +64,12 @@ def inspect(
     behind_tls: Annotated[
         bool, typer.Option("--behind-tls", help="A proxy in front serves TLS: Secure cookies.")
     ] = False,
+    visit_key: Annotated[str, typer.Option(envvar="INSPECTOR_KEY", hidden=True)] = "",
 ) -> None:
     """Show runs, citations, drift and the queue in a browser, with each visitor's own permissions.
 
     Visitors sign in with a principal token for the task [bold]inspect[/bold] (docs/inspector.md), or --as names the
-    only one.
+    only one, who opens the printed address.
 
     Example: [bold]retrieval-worker inspect --as alice[/bold]
     """
@@ -85,8 +87,12 @@ def inspect(
         raise typer.BadParameter("expected a certificate and its key", param_hint="--key")
     with opened_engine() as (engine, settings):
         _check_sign_in(settings, named=named)
-        visitor = principal_of(settings, caller, claims, "") if named else None
+        visitor = None
+        if named:
+            principal = principal_of(settings, caller, claims, "")
+            visitor = server.NamedVisitor(principal, visit_key or secrets.token_urlsafe(32))
         options: dict[str, Any] = {"root": root_path, "is_secure": behind_tls or certificate is not None}
+        options["says_key"] = not visit_key  # who gave it knows it, and a log need not
         server.serve(settings, engine, host, port, visitor, certificate, key, say=screen.print, **options)
 
 

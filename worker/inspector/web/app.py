@@ -22,8 +22,8 @@ from worker.inspector.web.visits import Attempts, Sessions, UsedTokens
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 
+    from worker.inspector.web.visits import NamedVisitor
     from worker.jobs.engine import Engine
-    from worker.model import Principal
     from worker.queue.overview import Overview
     from worker.settings import Settings
 
@@ -73,7 +73,7 @@ def make_app(
     engine: Engine,
     overview: Overview,
     *,
-    visitor: Principal | None = None,
+    visitor: NamedVisitor | None = None,
     root: str = "",
     is_secure: bool = False,
     clock: Callable[[], float] = time.monotonic,
@@ -85,7 +85,7 @@ def make_app(
         settings: the worker's settings.
         engine: the worker's engine, in this process.
         overview: the queues.
-        visitor: who visits without signing in; only for a server on a loopback address.
+        visitor: the only visitor; only for a server on a loopback address.
         root: prefix of every address behind a proxy: ``/inspector``; the proxy may strip it or not.
         is_secure: True if pages are served by TLS, here or by the proxy.
         clock: for sessions and attempts, monotonic.

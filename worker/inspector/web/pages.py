@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from worker.inspector.view.run import RunView
     from worker.inspector.web.site_parts import Site
-    from worker.inspector.web.visits import Session
+    from worker.inspector.web.visits import NamedVisitor, Session
     from worker.model import Principal
 
 log = logs.logger("worker.inspector")
@@ -112,11 +112,8 @@ def page(handler: Callable[[Visit], Response]) -> Callable[[Request], Awaitable[
     async def answer(request: Request) -> Response:
         site, secret = _site(request), request.cookies.get(COOKIE, "")
         session = site.sessions.find(secret)
-        opened = None
         if session is None:
-            if site.visitor is None:
-                return RedirectResponse(f"{site.root}/sign-in", SEE_OTHER)
-            opened, session = site.sessions.open(site.visitor, is_operator=True)
+            return RedirectResponse(f"{site.root}/sign-in", SEE_OTHER)
         is_post = request.method == "POST"
         given = await _form(request, LONGEST_FORM) if is_post else dict(request.query_params)
         if is_post and not hmac.compare_digest(given.get("csrf", "").encode(), session.csrf.encode()):
@@ -124,10 +121,7 @@ def page(handler: Callable[[Visit], Response]) -> Callable[[Request], Awaitable[
                 site, "error.html", 403, sentence="This form has expired: go back and load the page again."
             )
         visit = Visit(site, session, given, is_post, "hx-request" in request.headers)
-        response = await run_in_threadpool(_answered, handler, visit)
-        if opened is not None:
-            _set_cookie(response, site, opened)
-        return response
+        return await run_in_threadpool(_answered, handler, visit)
 
     return answer
 
@@ -176,13 +170,6 @@ async def _form(request: Request, longest: int = LONGEST_FORM_BEFORE_SIGN_IN) ->
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
     except ValueError:
         raise HTTPException(400, f"the form has more than {MOST_FIELDS} fields") from None
-
-
-def _set_cookie(response: Response, site: Site, secret: str) -> None:
-    seconds = int(site.sessions.seconds)
-    response.set_cookie(
-        COOKIE, secret, seconds, path=site.root or "/", secure=site.is_secure, httponly=True, samesite="strict"
-    )
 
 
 async def not_found(request: Request, _: Exception) -> Response:
@@ -418,9 +405,11 @@ def evaluate(visit: Visit) -> Response:
 
 
 async def sign_in(request: Request) -> Response:
-    """Sign in with a principal token for the task ``inspect``, which may be used once."""
+    """Sign in with a principal token for the task ``inspect``, which may be used once; or with the printed key."""
     site = _site(request)
-    if request.method == "GET":
+    if site.visitor is not None:
+        return _sign_in_by_key(site, site.visitor, request.query_params.get("key", ""))
+    if request.method != "POST":
         return _rendered(site, "sign-in.html", error="", browser=True)
     token = (await _form(request)).get("token", "").strip()
     try:
@@ -433,9 +422,28 @@ async def sign_in(request: Request) -> Response:
             return _rendered(site, "sign-in.html", 429, error="Too many attempts: wait a minute.", browser=True)
         log.warning("sign in refused", reason=error.message)
         return _rendered(site, "sign-in.html", 403, error=error.message, browser=True)
-    secret, _ = site.sessions.open(principal, is_operator=_is_operator(principal, site))
+    return _signed_in(site, principal, is_operator=_is_operator(principal, site))
+
+
+def _sign_in_by_key(site: Site, visitor: NamedVisitor, key: str) -> Response:
+    """Exchange the key of the printed address for a session; without it no request opens one, from whatever site."""
+    if not hmac.compare_digest(key.encode("utf-8", "replace"), visitor.key.encode()):
+        return _rendered(site, "sign-in.html", 403 if key else 200, error="", browser=True, is_named=True)
+    return _signed_in(site, visitor.principal, is_operator=True)
+
+
+def _signed_in(site: Site, principal: Principal, *, is_operator: bool) -> Response:
+    secret, _ = site.sessions.open(principal, is_operator=is_operator)
     response = RedirectResponse(f"{site.root}/", SEE_OTHER)
-    _set_cookie(response, site, secret)
+    response.set_cookie(
+        COOKIE,
+        secret,
+        int(site.sessions.seconds),
+        path=site.root or "/",
+        secure=site.is_secure,
+        httponly=True,
+        samesite="strict",
+    )
     return response
 
 

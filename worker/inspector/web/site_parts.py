@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from worker.inspector.evaluations import Evaluations
     from worker.inspector.reading import RunViews
     from worker.inspector.web.asking import Asking
-    from worker.inspector.web.visits import Attempts, Sessions, UsedTokens
+    from worker.inspector.web.visits import Attempts, NamedVisitor, Sessions, UsedTokens
     from worker.jobs.engine import Engine
-    from worker.model import Principal
     from worker.queue.overview import Overview
     from worker.settings import Settings
 
@@ -34,7 +33,7 @@ class Site:
         used: tokens that signed in.
         templates: the templates.
         root: prefix of every address, ``""`` for none.
-        visitor: who visits without signing in, on a loopback address; None: visitors sign in.
+        visitor: the only visitor, on a loopback address; None: visitors sign in with tokens.
         is_secure: True if pages are served by TLS.
     """
 
@@ -49,5 +48,5 @@ class Site:
     used: UsedTokens
     templates: Environment
     root: str
-    visitor: Principal | None
+    visitor: NamedVisitor | None
     is_secure: bool

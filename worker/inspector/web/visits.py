@@ -22,6 +22,19 @@ ATTEMPTS, WINDOW_SECONDS = 10, 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class NamedVisitor:
+    """Only visitor of a server on a loopback address, which every user of the machine can reach.
+
+    Attributes:
+        principal: the visitor.
+        key: opens the visitor's sessions; part of the printed address.
+    """
+
+    principal: Principal
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """Session of a visitor.
 

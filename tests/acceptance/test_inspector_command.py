@@ -13,6 +13,7 @@ import httpx
 from tests.integration.asking import ask
 from tests.integration.inspecting import HUM, RUN
 
+from worker.cli.reports.answers import write_document
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
@@ -55,6 +56,22 @@ def test_a_report_is_one_page_that_loads_nothing(
             text=True,
         )
         assert (ended.returncode, ended.stderr.strip()) == (1, "retrieval-worker: run: no such run")
+
+
+def test_files_with_texts_are_this_users_alone(
+    settings: Settings, worker_environment: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    """Of `report` and `runs export`, whatever the umask; and an export says what it withholds."""
+    recorded(settings)
+    for command in (["report", "desk", "r1", "--html"], ["runs", "export", "desk", "r1", "--out"]):
+        file = tmp_path / command[0]
+        command = [*COMMAND, *command, str(file), "--as", "alice"]
+        ended = subprocess.run(command, env=worker_environment(), check=True, capture_output=True, umask=0)
+        assert file.stat().st_mode & 0o777 == 0o600, command
+        assert b"withheld" not in ended.stderr
+    written = tmp_path / "citations.json"
+    write_document(written, {"all_citations": []})
+    assert written.stat().st_mode & 0o077 == 0
 
 
 def test_the_pages_are_served_until_the_process_is_asked_to_stop(

@@ -12,6 +12,7 @@ import typer
 from retrieval_client.errors import SettingsError
 from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of
 from worker.cli.commands.runs import Run, Subject, name_of, opened_engine, opened_for
+from worker.cli.private_files import write_private
 from worker.cli.terminal import screen
 from worker.cli.usage import WrongUsage
 
@@ -45,7 +46,7 @@ def report(
     with opened_for(caller, claims, token) as (engine, _, principal):
         content = report_html(RunViews(engine.reading), principal, name_of(subject, run, step), datetime.now(UTC))
     try:
-        html.write_text(content, encoding="utf-8")
+        write_private(html, content.encode())
     except OSError as error:
         raise WrongUsage(f"--html {html}: {error.strerror}") from None
     screen.print(f"{html}: {len(content.encode()):,} bytes")

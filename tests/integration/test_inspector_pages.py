@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 from tests.integration.asking import ask, asker
 from tests.integration.inspecting import (
     ADDRESS,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
@@ -397,6 +399,25 @@ def test_a_token_signs_in_once_and_for_this_task_only(pages: tuple[str, Engine, 
         assert client.get("/").status_code == 200
         client.post("/sign-out", data={"csrf": csrf(client)})
         assert client.get("/").status_code == 303
+
+
+def test_a_used_token_is_used_after_a_restart(
+    make_settings: Callable[..., Settings], database: str, tmp_path: Any, engine: Engine, stack: Stack, broker: Any
+) -> None:
+    """And in another inspector of the same broker, by the rights that the inspector's user has; without Redis: 503."""
+    del broker  # emptied
+    settings = settings_of(make_settings, database, tmp_path)
+    settings = settings.model_copy(update={"broker_url": SecretStr(stack.redis.url(0, "inspector"))})
+    mine = token()
+    codes = []
+    for _ in range(2):
+        with served(engine, settings) as url:
+            codes.append(httpx.post(f"{url}/sign-in", data={"token": mine}).status_code)
+            assert httpx.post(f"{url}/sign-in", data={"token": token()}).status_code == 303
+    assert codes == [303, 403]
+    gone = settings.model_copy(update={"broker_url": SecretStr("redis://127.0.0.1:1/0")})
+    with served(engine, gone) as url:
+        assert httpx.post(f"{url}/sign-in", data={"token": token()}).status_code == 503
 
 
 def test_attempts_to_sign_in_are_bounded(pages: tuple[str, Engine, Settings]) -> None:

@@ -76,6 +76,7 @@ def inspect(
     """
     try:
         from worker.inspector.web import server
+        from worker.inspector.web.visits import NamedVisitor
     except ImportError:
         raise WrongUsage(_MISSING) from None
 
@@ -91,7 +92,7 @@ def inspect(
         visitor = None
         if named:
             principal = principal_of(settings, caller, claims, "")
-            visitor = server.NamedVisitor(principal, visit_key or secrets.token_urlsafe(32))
+            visitor = NamedVisitor(principal, visit_key or secrets.token_urlsafe(32))
         options: dict[str, Any] = {"root": root_path, "is_secure": behind_tls or certificate is not None}
         options["says_key"] = not visit_key  # who gave it knows it, and a log need not
         server.serve(settings, engine, host, port, visitor, certificate, key, say=screen.print, **options)

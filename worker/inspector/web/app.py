@@ -17,7 +17,7 @@ from worker.inspector.rendering import make_environment
 from worker.inspector.web import pages
 from worker.inspector.web.asking import Asking
 from worker.inspector.web.site_parts import Site
-from worker.inspector.web.visits import Attempts, Sessions, UsedTokens
+from worker.inspector.web.visits import Attempts, Sessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
@@ -77,7 +77,6 @@ def make_app(
     root: str = "",
     is_secure: bool = False,
     clock: Callable[[], float] = time.monotonic,
-    now: Callable[[], float] = time.time,
 ) -> Asgi:
     """Make the application.
 
@@ -89,7 +88,6 @@ def make_app(
         root: prefix of every address behind a proxy: ``/inspector``; the proxy may strip it or not.
         is_secure: True if pages are served by TLS, here or by the proxy.
         clock: for sessions and attempts, monotonic.
-        now: Unix time, for tokens.
     """
     site = Site(
         settings,
@@ -100,7 +98,6 @@ def make_app(
         Evaluations(Path(settings.inspector.evaluations) if settings.inspector.evaluations else None),
         Sessions(60 * settings.inspector.session_minutes, clock),
         Attempts(clock),
-        UsedTokens(now),
         make_environment(),
         root,
         visitor,

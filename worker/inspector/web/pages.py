@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hmac
 import re
+import time
 import traceback
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -16,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from retrieval_client.contract.registry import TASKS
-from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError
+from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError, Unavailable
 from worker.adapters import logs
 from worker.adapters.postgres.run_list import RunFilter
 from worker.core.shape import is_storable
@@ -48,6 +49,7 @@ LONGEST_FORM, LONGEST_FORM_BEFORE_SIGN_IN = 4_000_000, 16_384
 """Most bytes of a form: a text of 1 MB, escaped; and a token."""
 
 MOST_FIELDS = 40
+SECONDS_THAT_CLOCKS_DIFFER = 3600
 SEE_OTHER = 303
 NO_REPORTS = "No reports are shown here: the setting inspector.evaluations names a report of retrieval-worker evaluate."
 NO_REPORT = "There is no report yet: retrieval-worker evaluate --report writes one."
@@ -413,9 +415,10 @@ async def sign_in(request: Request) -> Response:
         return _rendered(site, "sign-in.html", error="", browser=True)
     token = (await _form(request)).get("token", "").strip()
     try:
-        principal, token_id, expires = await run_in_threadpool(identify_visitor, token, site.settings)
-        if not site.used.use(token_id, expires):
-            raise NotAuthorised("principal_token: it was used before")
+        principal = await run_in_threadpool(_identify_once, site, token)
+    except Unavailable:
+        error = "Nobody can sign in now, because Redis does not answer. Try again later."
+        return _rendered(site, "sign-in.html", 503, error=error, browser=True)
     except RetrievalError as error:
         # Right tokens always sign in: else anybody could lock out all visitors behind the same proxy.
         if not site.attempts.allow(request.client.host if request.client else ""):
@@ -423,6 +426,14 @@ async def sign_in(request: Request) -> Response:
         log.warning("sign in refused", reason=error.message)
         return _rendered(site, "sign-in.html", 403, error=error.message, browser=True)
     return _signed_in(site, principal, is_operator=_is_operator(principal, site))
+
+
+def _identify_once(site: Site, token: str) -> Principal:
+    """Identify a visitor by a token, and mark the token as used: it signs in once."""
+    principal, token_id, expires = identify_visitor(token, site.settings)
+    if not site.overview.use_token(token_id, max(0.0, expires - time.time()) + SECONDS_THAT_CLOCKS_DIFFER):
+        raise NotAuthorised("principal_token: it was used before")
+    return principal
 
 
 def _sign_in_by_key(site: Site, visitor: NamedVisitor, key: str) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +24,13 @@ from tests.integration.inspecting import (
     visitor,
     without_secrets,
 )
+from tests.waiting import PATIENCE, wait_for
 
 from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.run_jobs import RunName
 from worker.inspector.reading import RunViews
 from worker.inspector.web.app import ROUTES
+from worker.inspector.web.asking import AT_ONCE, MOST_WAITING
 from worker.inspector.web.visits import ATTEMPTS, MOST_SESSIONS
 from worker.jobs.engine import Engine
 
@@ -243,6 +246,40 @@ def test_a_question_is_answered_and_recorded(pages: tuple[str, Engine, Settings]
         assert bob.get(response.headers["location"]).status_code == 404
         wrong = alice.post("/ask", data={**form, "question": " "})
         assert (wrong.status_code, "question" in wrong.text) == (400, True)
+
+
+def test_visitors_take_turns_with_their_questions(
+    pages: tuple[str, Engine, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One who asks many at once delays another by one answer; beyond a bound the next question is refused."""
+    url, engine, _ = pages
+    answered: list[str] = []
+    may_answer, begun = threading.Semaphore(0), threading.Semaphore(0)
+
+    def answer(job: Any, context: Any) -> dict[str, Any]:
+        del job
+        begun.release()
+        assert may_answer.acquire(timeout=PATIENCE)
+        answered.append(context.caller.owner)
+        return {}
+
+    monkeypatch.setattr(engine, "handlers", {**engine.handlers, "run_pipeline": answer})
+    with visitor(url) as alice, visitor(url, "bob") as bob:
+        form = {"question": HUM, "mode": "grounded", "csrf": csrf(alice)}
+        for _ in range(AT_ONCE):
+            assert alice.post("/ask", data=form).status_code == 303
+            assert begun.acquire(timeout=PATIENCE)
+        for _ in range(MOST_WAITING):
+            assert alice.post("/ask", data=form).status_code == 303
+        refused = alice.post("/ask", data=form)
+        assert (refused.status_code, "wait for an answer first" in refused.text) == (400, True)
+        asked = bob.post("/ask", data={**form, "csrf": csrf(bob)}).headers["location"]
+        may_answer.release(AT_ONCE + 2)
+        wait_for(lambda: len(answered) == AT_ONCE + 2)
+        assert "bob" in answered
+        wait_for(lambda: bob.get(asked).status_code == 303)
+        may_answer.release(MOST_WAITING)
+        wait_for(lambda: len(answered) == AT_ONCE + MOST_WAITING + 1)
 
 
 def test_a_decision_on_a_conflict_is_kept_with_the_run(pages: tuple[str, Engine, Settings]) -> None:

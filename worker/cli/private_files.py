@@ -16,5 +16,5 @@ def write_private(path: Path, content: bytes) -> None:
     Raises:
         OSError: it can't be written.
     """
-    with open(path, "wb", opener=partial(os.open, mode=0o600)) as file:  # noqa: PTH123 -- Path.open takes no opener
+    with open(path, "wb", opener=partial(os.open, mode=0o600)) as file:
         file.write(content)

@@ -11,7 +11,6 @@ import uvicorn
 from retrieval_client.errors import SettingsError
 from worker.inspector.web.app import make_app
 from worker.inspector.web.connections import BoundedConnection
-from worker.inspector.web.visits import NamedVisitor
 from worker.queue.overview import Overview
 from worker.settings.serving import QUEUES
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from worker.inspector.web.app import Asgi
+    from worker.inspector.web.visits import NamedVisitor
     from worker.jobs.engine import Engine
     from worker.settings import Settings
 

@@ -92,6 +92,7 @@ def site(
 
 def visits(client: TestClient, address: dict[str, str], before: dict[str, str], texts: list[str], key: str) -> Any:
     """A visit of each route: its name, and how to make it."""
+    client.get(SIGN_IN)  # the visit before ended with the session
     form = {"csrf": csrf(client)}  # type: ignore[arg-type] # it is an httpx.Client
     one, two, three, four = texts
     asked = {"question": one, "mode": two, "profile": three, "second": four}

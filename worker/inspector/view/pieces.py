@@ -98,7 +98,7 @@ def word_diff(old: str, new: str, most_steps: int = MOST_STEPS) -> tuple[DiffPie
     pieces: list[DiffPiece] = []
     _add(pieces, "same", after[:head])
     a, b = head, head
-    for i, j in [*_common_words(*middle, most_steps), (len(middle[0]), len(middle[1]))]:
+    for i, j in [*_common_words(middle[0], middle[1], most_steps), (len(middle[0]), len(middle[1]))]:
         _add(pieces, "removed", before[a : head + i])
         _add(pieces, "added", after[b : head + j])
         _add(pieces, "same", after[head + j : head + j + 1])

@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 CALLER = "alice"
 HUM = "What causes the 50 Hz hum on channel 18?"
+KEY = "a key of the benchmarks"
+SIGN_IN = "/sign-in?key=a+key+of+the+benchmarks"
+"""Address that opens a session on the `pages`."""
+
 NOISE = "noise floor of the stereo bus of the Calder 32 desk, unweighted"
 
 
@@ -60,9 +64,10 @@ def record(engine: Engine, caller: Principal, subject: str, run: str, question: 
 
 @contextlib.contextmanager
 def pages() -> Iterator[str]:
-    """Address of the pages of `retrieval-worker inspect`, with the environment of this process."""
+    """Address of the pages of `retrieval-worker inspect`, with the environment of this process; see `SIGN_IN`."""
     command = [sys.executable, "-m", "worker.cli", "inspect", f"--as={CALLER}", "--port=0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    environment = {**os.environ, "INSPECTOR_KEY": KEY}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
             yield process.stderr.readline().strip().rstrip("/")

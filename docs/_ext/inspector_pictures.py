@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.inspected import HUM, NOISE, pages, record, sample_engine
+from benchmarks.inspected import HUM, NOISE, SIGN_IN, pages, record, sample_engine
 from playwright.sync_api import sync_playwright
 
 from worker.inspector.terminal.app import Terminal
@@ -47,6 +47,7 @@ def photograph(chromium: str, url: str) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1180, "height": 760}, base_url=url)
+        page.goto(SIGN_IN)
         page.goto("/run?subject=desk&run=hum")
         page.click("a.cite")
         page.screenshot(path=IMAGES / "inspector-run.png")

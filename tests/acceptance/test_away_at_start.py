@@ -47,8 +47,10 @@ def test_without_redis_only_the_queue_is_not_shown(worker_environment: Environme
     environment = without(worker_environment(), "Redis")
     with subprocess.Popen(INSPECT, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        url = process.stderr.readline().strip()
-        runs, queue = (httpx.get(url + page, timeout=60) for page in ("", "queue"))
+        address = process.stderr.readline().strip()
+        with httpx.Client(base_url=address.partition("/sign-in")[0], timeout=60) as client:
+            client.get(address)
+            runs, queue = (client.get(page) for page in ("/", "/queue"))
         process.send_signal(signal.SIGTERM)
         said = process.stderr.read()
     assert (runs.status_code, queue.status_code) == (200, 503)

@@ -148,6 +148,7 @@ FORBIDDEN = {
     "inspector": [
         *("RPOP retrieval", "LRANGE retrieval 0 -1", "DEL retrieval", "HGETALL unacked", "ZADD unacked_index 1 x"),
         *("GET celery-task-meta-x", "SET celery-task-meta-x forged", "SET retrieval-worker.owner.x y", "INFO"),
+        *("GET retrieval-worker.used_token.x", "DEL retrieval-worker.used_token.x"),
         *("EVAL x 0", "EVALSHA x 0", "SCRIPT LOAD x", "SUBSCRIBE celery-task-meta-x", "PUBLISH /0.celery.pidbox x"),
         *("LPUSH retrieval.dead x", "XADD retrieval.dead * a b", "DEL retrieval.dead"),
     ],

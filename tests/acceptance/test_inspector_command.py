@@ -13,6 +13,7 @@ import httpx
 from tests.integration.asking import ask
 from tests.integration.inspecting import HUM, RUN
 
+from worker.cli.reports.answers import write_document
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
@@ -57,6 +58,22 @@ def test_a_report_is_one_page_that_loads_nothing(
         assert (ended.returncode, ended.stderr.strip()) == (1, "retrieval-worker: run: no such run")
 
 
+def test_files_with_texts_are_this_users_alone(
+    settings: Settings, worker_environment: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    """Of `report` and `runs export`, whatever the umask; and an export says what it withholds."""
+    recorded(settings)
+    for name in ("report desk r1 --html", "runs export desk r1 --out"):
+        file = tmp_path / name[:6]
+        command = [*COMMAND, *name.split(), str(file), "--as", "alice"]
+        ended = subprocess.run(command, env=worker_environment(), check=True, capture_output=True, umask=0)
+        assert file.stat().st_mode & 0o777 == 0o600, name
+        assert b"withheld" not in ended.stderr
+    written = tmp_path / "citations.json"
+    write_document(written, {"all_citations": []})
+    assert written.stat().st_mode & 0o077 == 0
+
+
 def test_the_pages_are_served_until_the_process_is_asked_to_stop(
     settings: Settings, worker_environment: Callable[..., dict[str, str]]
 ) -> None:
@@ -65,9 +82,14 @@ def test_the_pages_are_served_until_the_process_is_asked_to_stop(
     command = [*COMMAND, "inspect", "--as", "alice", "--port", "0"]
     with subprocess.Popen(command, env=worker_environment(), stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
-        url = process.stderr.readline().strip()
+        address = process.stderr.readline().strip()
+        url, _, key = address.partition("/sign-in?key=")
         assert url.startswith("http://127.0.0.1:")
-        response = httpx.get(f"{url}run?subject=desk&run=r1", timeout=30)
+        assert len(key) > 40
+        with httpx.Client(base_url=url, timeout=30) as client:
+            assert client.get("/run?subject=desk&run=r1").status_code == 303
+            client.get(address)
+            response = client.get("/run?subject=desk&run=r1")
         process.send_signal(signal.SIGTERM)
         said = process.stderr.read()
     assert response.status_code == 200

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import jwt
-import uvicorn
+from tests.integration.asking import asker
 
 from retrieval_client.canonical import canonical_sha256
 from worker.inspector.web.app import make_app
+from worker.inspector.web.server import make_server
+from worker.inspector.web.visits import NamedVisitor
 from worker.queue.overview import Overview
 from worker.settings.serving import QUEUES
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 KEY = "a secret of the tests, of thirty-two bytes and more"
 HUM = "What causes the 50 Hz hum on channel 18?"
 RUN = {"subject_id": "desk", "run_id": "r1"}
+VISIT_KEY = "a key of the tests"
+SIGN_IN = "/sign-in?key=a+key+of+the+tests"
 ADDRESS = {"subject": "desk", "run": "r1"}
 
 
@@ -48,6 +52,11 @@ def token(user: str = "alice", *, task: str = "inspect", seconds: float = 60, ke
     return jwt.encode({"user_id": user, "args_sha256": canonical_sha256({}), **bound, **claims}, key, "HS256")
 
 
+def named(user: str = "alice") -> NamedVisitor:
+    """The only visitor of a server on a loopback address."""
+    return NamedVisitor(asker(user), VISIT_KEY)
+
+
 @contextlib.contextmanager
 def served(engine: Engine, settings: Settings, **options: Any) -> Iterator[str]:
     """The address of the pages."""
@@ -55,7 +64,7 @@ def served(engine: Engine, settings: Settings, **options: Any) -> Iterator[str]:
     app = make_app(settings, engine, overview, **options)
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    server = uvicorn.Server(uvicorn.Config(app, access_log=False, log_level="error", lifespan="on"))
+    server = make_server(app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

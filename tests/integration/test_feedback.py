@@ -247,10 +247,10 @@ def test_feedback_goes_out_and_comes_in_with_its_run(engine: Engine, admin: Admi
     first, second, *_ = record(engine)
     for used in (True, False, True):
         engine.feedback.record("alice", NAME, [first], used=used)
-    exported = engine.exchange.export("alice", NAME)
+    exported = engine.exchange.export(asker("alice"), NAME).as_bytes()
     admin.execute("DELETE FROM retrieval.runs")
     engine.exchange.restore("alice", exported)
-    before, after = json.loads(exported), json.loads(engine.exchange.export("alice", NAME))
+    before, after = json.loads(exported), json.loads(engine.exchange.export(asker("alice"), NAME).as_bytes())
     assert before["feedback"] == after["feedback"] != []
     assert before["events"] == after["events"][:-1]
     engine.feedback.record("alice", NAME, [first], used=False)
@@ -262,7 +262,7 @@ def test_feedback_goes_out_and_comes_in_with_its_run(engine: Engine, admin: Admi
 def test_a_file_from_before_there_was_feedback_is_taken_in(engine: Engine, admin: Admin) -> None:
     """Such a file has no such field, and its digest knows nothing of it."""
     record(engine)
-    run = json.loads(engine.exchange.export("alice", NAME))
+    run = json.loads(engine.exchange.export(asker("alice"), NAME).as_bytes())
     admin.execute("DELETE FROM retrieval.runs")
     assert run.pop("feedback") == []
     sealed = {name: value for name, value in run.items() if name != "sha256"}
@@ -273,7 +273,7 @@ def test_a_file_from_before_there_was_feedback_is_taken_in(engine: Engine, admin
 def test_a_file_with_feedback_on_nothing_is_refused(engine: Engine, admin: Admin) -> None:
     """Also where its digest is computed again: a chunk that the run has not, legs that can't be compared."""
     engine.feedback.record("alice", NAME, record(engine)[:1])
-    run = json.loads(engine.exchange.export("alice", NAME))
+    run = json.loads(engine.exchange.export(asker("alice"), NAME).as_bytes())
     admin.execute("DELETE FROM retrieval.runs")
     legs = run["records"][0]["answer"]["legs"]["docs"]
     wrongs: list[tuple[dict[str, Any], str, Any, str]] = [

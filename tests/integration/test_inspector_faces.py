@@ -13,6 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.integration import faces
 from tests.integration.asking import HUM, asker
+from tests.integration.inspecting import SIGN_IN, named
 from tests.integration.provider import WRONG_LABELS, running
 from tests.integration.terminal import desk_of, seated
 from tests.integration.test_terminal_inspector import keyed
@@ -140,8 +141,9 @@ def test_the_three_faces_show_the_same_facts_of_a_hundred_runs(
     let_time_pass(admin)
     overview = Overview(settings.broker_url.get_secret_value(), QUEUES, time.time)
     seen: Counter[str] = Counter()
-    app: Any = make_app(settings, engine, overview, visitor=ALICE)
+    app: Any = make_app(settings, engine, overview, visitor=named())
     with TestClient(app, base_url="http://127.0.0.1") as client:
+        client.get(SIGN_IN)
         for name in names:
             address = {"subject": name.subject_id, "run": name.run_id}
             page, cited, drifted = views.run(ALICE, name), views.citations(ALICE, name), views.drift(ALICE, name)

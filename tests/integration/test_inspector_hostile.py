@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 from tests.integration.asking import asker
 from tests.integration.hostile_site import QUESTIONS, TEXTS, HostileSite, dead_letter, evaluation
-from tests.integration.inspecting import csrf
+from tests.integration.inspecting import SIGN_IN, csrf, named
 from tests.integration.parsed import parsed
 from tests.unit.inspector.hostile import UNSEEN
 
@@ -81,9 +81,10 @@ def site(
     )
     engine = Engine(settings, time.perf_counter)
     overview = Overview(settings.broker_url.get_secret_value(), QUEUES, time.time)
-    app: Any = make_app(settings, engine, overview, visitor=ALICE)
+    app: Any = make_app(settings, engine, overview, visitor=named())
     try:
         with TestClient(app, base_url="http://127.0.0.1", follow_redirects=False) as client:
+            client.get(SIGN_IN)
             yield client, engine, reports
     finally:
         engine.close()
@@ -91,6 +92,7 @@ def site(
 
 def visits(client: TestClient, address: dict[str, str], before: dict[str, str], texts: list[str], key: str) -> Any:
     """A visit of each route: its name, and how to make it."""
+    client.get(SIGN_IN)  # the visit before ended with the session
     form = {"csrf": csrf(client)}  # type: ignore[arg-type] # it is an httpx.Client
     one, two, three, four = texts
     asked = {"question": one, "mode": two, "profile": three, "second": four}

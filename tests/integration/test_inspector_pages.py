@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 from tests.integration.asking import ask, asker
-from tests.integration.inspecting import ADDRESS, HUM, RUN, csrf, served, settings_of, token, visitor, without_secrets
+from tests.integration.inspecting import (
+    ADDRESS,
+    HUM,
+    RUN,
+    SIGN_IN,
+    csrf,
+    named,
+    served,
+    settings_of,
+    token,
+    visitor,
+    without_secrets,
+)
+from tests.waiting import PATIENCE, wait_for
 
 from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.run_jobs import RunName
 from worker.inspector.reading import RunViews
 from worker.inspector.web.app import ROUTES
-from worker.inspector.web.visits import ATTEMPTS
+from worker.inspector.web.asking import AT_ONCE, MOST_WAITING
+from worker.inspector.web.visits import ATTEMPTS, MOST_SESSIONS
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
@@ -23,6 +39,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
@@ -231,6 +248,40 @@ def test_a_question_is_answered_and_recorded(pages: tuple[str, Engine, Settings]
         assert (wrong.status_code, "question" in wrong.text) == (400, True)
 
 
+def test_visitors_take_turns_with_their_questions(
+    pages: tuple[str, Engine, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One who asks many at once delays another by one answer; beyond a bound the next question is refused."""
+    url, engine, _ = pages
+    answered: list[str] = []
+    may_answer, begun = threading.Semaphore(0), threading.Semaphore(0)
+
+    def answer(job: Any, context: Any) -> dict[str, Any]:
+        del job
+        begun.release()
+        assert may_answer.acquire(timeout=PATIENCE)
+        answered.append(context.caller.owner)
+        return {}
+
+    monkeypatch.setattr(engine, "handlers", {**engine.handlers, "run_pipeline": answer})
+    with visitor(url) as alice, visitor(url, "bob") as bob:
+        form = {"question": HUM, "mode": "grounded", "csrf": csrf(alice)}
+        for _ in range(AT_ONCE):
+            assert alice.post("/ask", data=form).status_code == 303
+            assert begun.acquire(timeout=PATIENCE)
+        for _ in range(MOST_WAITING):
+            assert alice.post("/ask", data=form).status_code == 303
+        refused = alice.post("/ask", data=form)
+        assert (refused.status_code, "wait for an answer first" in refused.text) == (400, True)
+        asked = bob.post("/ask", data={**form, "csrf": csrf(bob)}).headers["location"]
+        may_answer.release(AT_ONCE + 2)
+        wait_for(lambda: len(answered) == AT_ONCE + 2)
+        assert "bob" in answered
+        wait_for(lambda: bob.get(asked).status_code == 303)
+        may_answer.release(MOST_WAITING)
+        wait_for(lambda: len(answered) == AT_ONCE + MOST_WAITING + 1)
+
+
 def test_a_decision_on_a_conflict_is_kept_with_the_run(pages: tuple[str, Engine, Settings]) -> None:
     """The latest counts; the sources stay as they are, and an unknown conflict is a 404."""
     url, engine, _ = pages
@@ -387,6 +438,25 @@ def test_a_token_signs_in_once_and_for_this_task_only(pages: tuple[str, Engine, 
         assert client.get("/").status_code == 303
 
 
+def test_a_used_token_is_used_after_a_restart(
+    make_settings: Callable[..., Settings], database: str, tmp_path: Any, engine: Engine, stack: Stack, broker: Any
+) -> None:
+    """And in another inspector of the same broker, by the rights that the inspector's user has; without Redis: 503."""
+    del broker  # emptied
+    settings = settings_of(make_settings, database, tmp_path)
+    settings = settings.model_copy(update={"broker_url": SecretStr(stack.redis.url(0, "inspector"))})
+    mine = token()
+    codes = []
+    for _ in range(2):
+        with served(engine, settings) as url:
+            codes.append(httpx.post(f"{url}/sign-in", data={"token": mine}).status_code)
+            assert httpx.post(f"{url}/sign-in", data={"token": token()}).status_code == 303
+    assert codes == [303, 403]
+    gone = settings.model_copy(update={"broker_url": SecretStr("redis://127.0.0.1:1/0")})
+    with served(engine, gone) as url:
+        assert httpx.post(f"{url}/sign-in", data={"token": token()}).status_code == 503
+
+
 def test_attempts_to_sign_in_are_bounded(pages: tuple[str, Engine, Settings]) -> None:
     """Wrong ones: a visitor with a right token is not locked out by others behind the same proxy."""
     url, _, _ = pages
@@ -399,20 +469,39 @@ def test_attempts_to_sign_in_are_bounded(pages: tuple[str, Engine, Settings]) ->
 def test_a_named_visitor_is_served_on_loopback_names_only(engine: Engine, settings: Settings) -> None:
     """Another name that leads to this machine is refused, so no other site can read through it; prefixes work."""
     with (
-        served(engine, settings, visitor=asker("alice"), root="/inspector") as url,
+        served(engine, settings, visitor=named(), root="/inspector") as url,
         httpx.Client(base_url=url) as client,
     ):
-        assert client.get("/").status_code == 200
+        client.get(f"/inspector{SIGN_IN}")
+        stripped = {"cookie": f"inspector_session={client.cookies['inspector_session']}"}
+        assert client.get("/", headers=stripped).status_code == 200
         assert client.get("/inspector/").status_code == 200
         assert 'href="/inspector/ask"' in client.get("/inspector/").text
         assert client.get("/", headers={"host": "evil.example"}).status_code == 421
         assert client.get("/", headers={"host": "127.0.0.1.evil.example:80"}).status_code == 421
 
 
+def test_a_named_visitors_session_needs_the_printed_key(engine: Engine, settings: Settings) -> None:
+    """Another user of the machine, or another site, gets no session, and no number of their requests ends one."""
+    ask(engine, question=HUM, run=RUN)
+    with served(engine, settings, visitor=named()) as url, httpx.Client(base_url=url) as alice:
+        assert alice.get(SIGN_IN).headers["location"] == "/"
+        with httpx.Client(base_url=url) as other:
+            for path in ("/", "/run?subject=desk&run=r1", "/queue", "/sign-in", "/sign-in?key=", "/sign-in?key=x%ff"):
+                response = other.get(path, headers={"sec-fetch-site": "cross-site"})
+                assert "set-cookie" not in response.headers, path
+                assert (response.status_code, WORDS in response.text) != (200, True), path
+            for path in ("/sign-in", "/sign-in?key=x", "/ask"):
+                assert "set-cookie" not in other.post(path, data={"token": token()}).headers, path
+            for _ in range(MOST_SESSIONS + 5):
+                other.get("/")
+        assert WORDS in visit(alice, "run", ADDRESS).text
+
+
 def test_cookies_are_secure_under_tls(engine: Engine, settings: Settings) -> None:
     """And the browser is told to come back by TLS."""
-    with served(engine, settings, visitor=asker("alice"), is_secure=True) as url:
-        response = httpx.get(url)
+    with served(engine, settings, visitor=named(), is_secure=True) as url:
+        response = httpx.get(url + SIGN_IN)
     assert "secure" in response.headers["set-cookie"].lower()
     assert "max-age" in response.headers["strict-transport-security"]
 

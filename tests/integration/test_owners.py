@@ -71,7 +71,7 @@ def test_users_of_one_id_in_two_tenants_share_nothing(engine: Engine, tenants: S
     for attempt in (
         lambda: engine.replay.pinned(parse_job(PinnedReplay, {"run": only_a}), JobContext(lambda: of_b)),
         lambda: engine.citing.build(parse_job(BuildCitations, {"cite": only_a}), JobContext(lambda: of_b)),
-        lambda: engine.exchange.export(of_b.owner, RunName(**only_a)),
+        lambda: engine.exchange.export(of_b, RunName(**only_a)),
         lambda: engine.feedback.record(of_b.owner, RunName(**only_a), ["c"]),
     ):
         with pytest.raises(InvalidJob, match="no such run"):

@@ -113,7 +113,24 @@ def test_a_success_stands_and_is_told_once(
     assert 0 < broker.ttl(key) <= app.conf.result_expires
 
 
-@pytest.mark.parametrize("error", [TimedOut("too long"), InvalidJob("k: wrong"), InternalError("unforeseen")])
+def test_a_refused_messages_failure_is_replaced_by_the_jobs_own_outcome(
+    make_app: Callable[..., Celery], backend_url: str
+) -> None:
+    """Anybody may write a known id on a malformed message; the job of that id has the last word, once."""
+    app, task_id = make_app(result_backend=backend_url), str(uuid.uuid4())
+    refusal = InvalidJob("expected a string", "body")
+    app.backend.answer([(task_id, refusal)])
+    record, _ = stored(app, task_id)
+    assert (record["status"], record["result"]["exc_type"]) == ("FAILURE", "InvalidJob")
+    assert not app.backend.is_answered(task_id)
+    app.backend.mark_as_failure(task_id, InvalidJob("expected an integer", "k"))
+    for late in (refusal, DeadLettered("delivered too often")):
+        app.backend.answer([(task_id, late)])
+    app.backend.store_result(task_id, {"status": "ok"}, "SUCCESS")
+    assert "expected an integer" in stored(app, task_id)[1]
+
+
+@pytest.mark.parametrize("error", [TimedOut("too long"), InternalError("unforeseen")])
 def test_a_failure_stands_too(make_app: Callable[..., Celery], backend_url: str, error: Exception) -> None:
     """A job whose time limit is stored late, while it ran again elsewhere, keeps the outcome that a client saw."""
     app, task_id = make_app(result_backend=backend_url), str(uuid.uuid4())

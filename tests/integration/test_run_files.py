@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.asking import asker, without_trace
+from tests.integration.asking import HUM, ask, asker, without_trace
 
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveTopK
@@ -122,7 +122,7 @@ def test_an_id_that_is_a_pattern_is_a_name_like_any(
         kept = {file: engine.files._artifacts.read("alice", f"runs/{odd}/{odd}/{file}") for file in VERSIONS}
         assert kept == VERSIONS
         assert engine.files.read_all("alice", matched) == {"lyrics.json": b"another run's"}
-        exported = engine.exchange.export("alice", name)
+        exported = engine.exchange.export(asker("alice"), name).as_bytes()
         assert engine.exchange.restore("bob", exported) == name
         assert engine.files.read_all("bob", name) == engine.files.read_all("alice", name)
 
@@ -153,8 +153,8 @@ def test_a_run_goes_out_and_comes_in_whole(engine: Engine, admin: psycopg.Connec
     retrieve(engine, step="verse-1")
     cite(engine)
     engine.files.keep("alice", NAME, "lyrics.json", b"\x00\xff any bytes")
-    exported = engine.exchange.export("alice", NAME)
-    assert engine.exchange.export("alice", NAME) == exported
+    exported = engine.exchange.export(asker("alice"), NAME).as_bytes()
+    assert engine.exchange.export(asker("alice"), NAME).as_bytes() == exported
     admin.execute("DELETE FROM retrieval.runs")
     for file in tmp_path.rglob("*.*"):
         file.unlink()
@@ -169,7 +169,7 @@ def test_a_run_goes_out_and_comes_in_whole(engine: Engine, admin: psycopg.Connec
     )
     (lyrics,) = tmp_path.glob("*/runs/song-1/r1/lyrics.json")
     assert lyrics.read_bytes() == b"\x00\xff any bytes"
-    before, after = json.loads(exported), json.loads(engine.exchange.export("alice", NAME))
+    before, after = json.loads(exported), json.loads(engine.exchange.export(asker("alice"), NAME).as_bytes())
     assert {**after, "events": after["events"][:-1], "sha256": None} == {**before, "sha256": None}
     assert after["events"][-1]["kind"] == "imported"
 
@@ -177,17 +177,17 @@ def test_a_run_goes_out_and_comes_in_whole(engine: Engine, admin: psycopg.Connec
 def test_an_import_is_safe_to_repeat(engine: Engine) -> None:
     """The same run that is there already is left as it is."""
     retrieve(engine)
-    exported = engine.exchange.export("alice", NAME)
+    exported = engine.exchange.export(asker("alice"), NAME).as_bytes()
     engine.exchange.restore("alice", exported)
-    once = engine.exchange.export("alice", NAME)
+    once = engine.exchange.export(asker("alice"), NAME).as_bytes()
     engine.exchange.restore("alice", exported)
-    assert engine.exchange.export("alice", NAME) == once
+    assert engine.exchange.export(asker("alice"), NAME).as_bytes() == once
 
 
 def test_an_imported_run_gives_no_rights(engine: Engine) -> None:
     """Bob takes alice's run in: what he may not see is missing for him."""
     retrieve(engine)
-    engine.exchange.restore("bob", engine.exchange.export("alice", NAME))
+    engine.exchange.restore("bob", engine.exchange.export(asker("alice"), NAME).as_bytes())
     seen = {chunk["document_id"] for chunk in replay(engine, "alice")["chunks"]}
     answer = replay(engine, "bob")
     assert answer["missing"] > 0
@@ -197,7 +197,7 @@ def test_an_imported_run_gives_no_rights(engine: Engine) -> None:
 def test_another_run_of_the_same_name_is_not_overwritten(engine: Engine) -> None:
     """One record for a (run, task, step), also where it comes from a file."""
     retrieve(engine)
-    exported = engine.exchange.export("alice", NAME)
+    exported = engine.exchange.export(asker("alice"), NAME).as_bytes()
     retrieve(engine, user="bob")
     with pytest.raises(InvalidJob, match="run_id: another run has this name"):
         engine.exchange.restore("bob", exported)
@@ -207,7 +207,42 @@ def test_a_foreign_run_is_not_exported(engine: Engine) -> None:
     """As an unknown one."""
     retrieve(engine)
     with pytest.raises(InvalidJob, match="no such run"):
-        engine.exchange.export("bob", NAME)
+        engine.exchange.export(asker("bob"), NAME).as_bytes()
+
+
+@pytest.mark.parametrize("change", ["revoked", "edited"])
+def test_an_export_withholds_what_its_caller_can_no_longer_read(
+    engine: Engine, admin: psycopg.Connection[Any], change: str
+) -> None:
+    """The recorded answer, its feedback and the run's files, as pages and replay do; the rest can be imported."""
+    retrieve(engine)
+    answer = ask(engine, question=HUM, mode="grounded", run=RUN)
+    cite(engine)
+    engine.files.keep("alice", NAME, "lyrics.json", answer["answer"].encode())
+    chunk = answer["citations"][0]["chunk_id"]
+    engine.feedback.record("alice", NAME, [chunk], used=True)
+    before = engine.exchange.export(asker("alice"), NAME)
+    assert (before.withheld, sorted(before.files)) == ([], ["citations.json", "lyrics.json"])
+    assert answer["answer"] in json.loads(before.as_bytes())["records"][1]["answer"]["response"]["answer"]
+    if change == "revoked":
+        admin.execute("DELETE FROM document_grants")
+        admin.execute("UPDATE documents SET visibility = 'private', owner_id = 'carol'")
+    else:
+        admin.execute("UPDATE document_chunks SET text_content = 'other words' WHERE id = %s", [chunk])
+    after = engine.exchange.export(asker("alice"), NAME)
+    assert after.withheld == ["run_pipeline", "citations.json", "lyrics.json"]
+    assert ([record.task for record in after.records], after.files) == (["retrieve_top_k"], {})
+    assert "run_pipeline" not in {judgement.task for judgement in after.feedback}
+    assert engine.exchange.restore("bob", after.as_bytes()) == NAME
+
+
+def test_a_file_of_another_searchs_chunks_is_withheld_too(engine: Engine, admin: psycopg.Connection[Any]) -> None:
+    """Also in a run whose records hold no text: its citations do."""
+    retrieve(engine)
+    cite(engine)
+    admin.execute("UPDATE documents SET visibility = 'private', owner_id = 'carol'")
+    after = engine.exchange.export(asker("alice"), NAME)
+    assert (after.withheld, after.files, len(after.records)) == (["citations.json"], {}, 1)
 
 
 def _with_pin(run: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -234,7 +269,7 @@ def test_a_wrong_file_is_one_clear_error(
 ) -> None:
     """It names the field, and nothing of the file is taken in."""
     retrieve(engine)
-    run = json.loads(engine.exchange.export("alice", NAME))
+    run = json.loads(engine.exchange.export(asker("alice"), NAME).as_bytes())
     admin.execute("DELETE FROM retrieval.runs")
     changed = change(run)
     content = changed if isinstance(changed, str) else json.dumps(changed)
@@ -246,7 +281,7 @@ def test_a_wrong_file_is_one_clear_error(
 def test_a_resealed_file_is_still_checked(engine: Engine, admin: psycopg.Connection[Any]) -> None:
     """The digest tells accidents, not intent: ranks, versions and headers are looked at all the same."""
     retrieve(engine)
-    run = json.loads(engine.exchange.export("alice", NAME))
+    run = json.loads(engine.exchange.export(asker("alice"), NAME).as_bytes())
     admin.execute("DELETE FROM retrieval.runs")
     wrongs: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
         (lambda record: record["pins"][0].update(rank=7), "ranks from 1"),

@@ -50,6 +50,22 @@ def test_every_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> No
     assert str(ours["timestamp"]).endswith("Z")
 
 
+@pytest.mark.parametrize(
+    "sent", ["What does Bob earn?", "x" * 65, "eyJhbGciOiJIUzI1NiJ9.e30.x", "a\nb", "Geh\u00e4lter", 7]
+)
+def test_an_id_that_may_be_a_text_is_not_shown(capsys: pytest.CaptureFixture[str], sent: object) -> None:
+    """Of a job or a run, in a line of ours or a library's; one that is no text is shown as it is."""
+    logs.configure(LogSettings(level="INFO", format="json"))
+    logs.logger("worker.test").info("job failed", task_id=sent, run_id=sent)
+    logging.getLogger("library").warning("a line", extra={"task_id": sent})
+    logging.getLogger("celery.worker.request").warning("Discarding revoked task: %s", sent)
+    ours, library = lines(capsys)
+    assert (ours["task_id"], ours["run_id"], library["task_id"]) == ("(not shown)",) * 3
+    logs.logger("worker.test").info("job done", task_id="2f1c-4711", run_id="song-1:r.1")
+    (plain,) = lines(capsys)
+    assert (plain["task_id"], plain["run_id"]) == ("2f1c-4711", "song-1:r.1")
+
+
 def test_an_exception_is_its_type_and_frames(capsys: pytest.CaptureFixture[str]) -> None:
     """Its message may quote a job: neither that nor a local variable is logged."""
     logs.configure(LogSettings(level="INFO", format="json"))

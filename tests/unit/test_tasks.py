@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import kombu.exceptions
 import pytest
 import redis
+import structlog
 from celery import Celery
 from celery.app.trace import trace_task
 from celery.exceptions import Retry, SoftTimeLimitExceeded
@@ -63,6 +64,19 @@ def run(make_settings: Callable[..., Settings]) -> Callable[..., EagerResult]:
         return task.apply(args, kwargs)
 
     return run_task
+
+
+@pytest.mark.parametrize("field", ["salary_of_bob", "filters.salary_of_bob", "filters.pages.salary_of_bob"])
+def test_a_name_that_the_contract_does_not_know_is_not_logged(run: Callable[..., EagerResult], field: str) -> None:
+    """Its sender made it up, maybe of a text; the sender gets it in the error."""
+    wrong: Any = {}
+    for name in reversed(field.split(".")):
+        wrong = {name: wrong}
+    with structlog.testing.capture_logs() as lines:
+        result = run({**JOB, **wrong})
+    assert isinstance(result.result, InvalidJob)
+    assert [line["event"] for line in lines] == ["job failed"]
+    assert "salary" not in json.dumps(lines, default=str)
 
 
 def test_a_job_is_answered_as_its_caller(run: Callable[..., EagerResult]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ _LEAST_LEVELS = {
     "kombu": logging.INFO,
     "amqp": logging.INFO,
     "celery.app.trace": logging.WARNING,
+    "celery.worker.request": logging.ERROR,  # its lines have the id as it was sent
     "celery.worker.strategy": logging.WARNING,
     "psycopg": logging.ERROR,
     "psycopg.pool": logging.ERROR,
@@ -30,11 +32,23 @@ _LEAST_LEVELS = {
     "openai": logging.WARNING,
 }
 
+_SHOWN_ID = re.compile(r"(?!.*eyJ)[A-Za-z0-9_.:-]{1,64}")
+
+
+def _without_texts_as_ids(_: Any, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+    """Leave out an id of a sender's that may be any text, or a token."""
+    for name in {"task_id", "run_id"} & event.keys():
+        if not isinstance(event[name], str) or not _SHOWN_ID.fullmatch(event[name]):
+            event[name] = "(not shown)" if event[name] else ""
+    return event
+
+
 _SHARED: list[structlog.types.Processor] = [
     structlog.contextvars.merge_contextvars,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.ExtraAdder(),
+    _without_texts_as_ids,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
 ]
 

@@ -144,9 +144,9 @@ class Engine:
         self.verifying = DriftCheck(Checks(self._database), self.replay)
         judgements = Judgements(self._database)
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid, clock)
-        self.exchange = RunArchive(runs, judgements, self.files)
         readers = {TOP_K: self.retrieval.from_record, HYBRID: self.hybrid.from_record, PIPELINE: self._read_pipeline}
         self.reading = RunReader(runs, RunList(self._database), readers, self.replay, self.citing, self.files)
+        self.exchange = RunArchive(runs, judgements, self.files, self.reading, self._withholds)
         self._remote = RemoteSources(settings.remote)
         queries = QueryMaker(embeddings, self._side_calls, transforms, model, settings.hybrid, clock)
         sessions = Sessions(self._database)
@@ -198,6 +198,9 @@ class Engine:
 
     def _read_pipeline(self, record: Record, caller: Principal) -> dict[str, Any]:
         return self.pipeline_jobs.from_record(record, caller).as_answer()
+
+    def _withholds(self, record: Record, caller: Principal) -> bool:
+        return record.task == PIPELINE and bool(self.pipeline_jobs.from_record(record, caller).withheld)
 
     def close(self) -> None:
         """Close the connections to Postgres and the cache, and stop threads."""

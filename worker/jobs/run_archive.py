@@ -32,9 +32,13 @@ from worker.jobs.recording import json_digest
 from worker.jobs.run_files import file_name, run_path
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from worker.adapters.postgres.feedback import Judgements
     from worker.adapters.postgres.runs import Runs
-from worker.jobs.run_files import RunFiles
+    from worker.jobs.run_files import RunFiles
+    from worker.jobs.run_reading import RunReader
+    from worker.model import Principal
 
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=512, pattern=r"^[^\x00]*$")]
@@ -121,6 +125,8 @@ class RunFile(ArchivedObject):
         events: in order.
         feedback: the used and unused chunks, by record; missing in files of older versions.
         files: name → base64 of the content.
+        withheld: names of records and files that are left out, because a source changed or is no longer visible to the
+            caller; missing if there are none.
         sha256: digest of the RFC 8785 JSON of all other fields.
     """
 
@@ -132,13 +138,18 @@ class RunFile(ArchivedObject):
     events: list[ArchivedEvent]
     feedback: list[ArchivedJudgement] = []
     files: dict[str, str]
+    withheld: list[Text] = []
     sha256: str
+
+    def as_bytes(self) -> bytes:
+        """Return the file's content."""
+        return self.model_dump_json(indent=1, exclude=set() if self.withheld else {"withheld"}).encode() + b"\n"
 
     def digest(self) -> str:
         """Return the expected `sha256`."""
-        # Without feedback it is the digest of older versions, so that their files can still be imported.
-        without = {"sha256"} if self.feedback else {"sha256", "feedback"}
-        return json_digest(self.model_dump(mode="json", exclude=without)).hex()
+        # Without an empty one it is the digest of older versions, so that their files can still be imported.
+        empty = {name for name in ("feedback", "withheld") if not getattr(self, name)}
+        return json_digest(self.model_dump(mode="json", exclude={"sha256", *empty})).hex()
 
 
 class RunArchive:
@@ -148,38 +159,61 @@ class RunArchive:
         runs: the recorded runs.
         judgements: their feedback.
         files: their files.
+        reading: reads them with current permissions.
+        withholds: tells whether a record's text may not be shown to a caller.
     """
 
-    def __init__(self, runs: Runs, judgements: Judgements, files: RunFiles) -> None:
+    def __init__(
+        self,
+        runs: Runs,
+        judgements: Judgements,
+        files: RunFiles,
+        reading: RunReader,
+        withholds: Callable[[Record, Principal], bool],
+    ) -> None:
         self._runs = runs
         self._judgements = judgements
         self._files = files
+        self._reading = reading
+        self._withholds = withholds
 
     def names(self, owner: str, subject_id: str | None = None) -> list[RunName]:
         """Return an owner's runs, in the order of creation."""
         return [RunName(subject_id=subject, run_id=run) for subject, run in self._runs.names(owner, subject_id)]
 
-    def export(self, owner: str, name: RunName) -> bytes:
-        """Export a run as the bytes of a `RunFile`; the same run gives the same bytes.
+    def export(self, caller: Principal, name: RunName) -> RunFile:
+        """Export a run; the same run gives the same file.
+
+        What may hold a text of its sources is withheld unless the caller can still read all of them, as they were:
+        recorded answers, and the run's files.
 
         Raises:
-            InvalidJob: the owner has no such run.
+            InvalidJob: the caller has no such run.
+            Unavailable, TimedOut, SettingsError, InternalError: see `Database.read`.
         """
+        owner = caller.owner
         records, events = self._runs.find(owner, name, None, None), self._runs.events(owner, name)
         if not records and not events:
             raise InvalidJob("no such run", "run")
         files = self._files.read_all(owner, name)
+        withheld = [record for record in records if self._withholds(record, caller)]
+        hidden = files if withheld or (records and not self._reading.is_whole(caller, name)) else {}
+        places = {(record.task, record.step) for record in withheld}
         unsealed = RunFile(
             subject_id=name.subject_id,
             run_id=name.run_id,
-            records=[_filed(record) for record in records],
+            records=[_filed(record) for record in records if record not in withheld],
             events=[ArchivedEvent(at=event.at, kind=event.kind, data=dict(event.data)) for event in events],
-            feedback=[ArchivedJudgement(**asdict(judgement)) for judgement in self._judgements.of_run(owner, name)],
-            files={file: base64.b64encode(content).decode() for file, content in files.items()},
+            feedback=[
+                ArchivedJudgement(**asdict(judgement))
+                for judgement in self._judgements.of_run(owner, name)
+                if (judgement.task, judgement.step) not in places
+            ],
+            files={file: base64.b64encode(files[file]).decode() for file in files if file not in hidden},
+            withheld=[*(" ".join(place).strip() for place in sorted(places)), *sorted(hidden)],
             sha256="",
         )
-        sealed = unsealed.model_copy(update={"sha256": unsealed.digest()})
-        return sealed.model_dump_json(indent=1).encode() + b"\n"
+        return unsealed.model_copy(update={"sha256": unsealed.digest()})
 
     def restore(self, owner: str, content: bytes) -> RunName:
         """Import a run for an owner; an identical existing run is left unchanged.

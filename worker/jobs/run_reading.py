@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from retrieval_client.contract.jobs import RunRef
 from retrieval_client.contract.run_jobs import BuildCitations, CitedRun, PinnedReplay
 from retrieval_client.errors import InvalidJob
+from worker.core.pins.pinning import RETURNED
 from worker.jobs.context import JobContext
 from worker.jobs.recording import own_records, owner_of
 from worker.jobs.replay import TASK as REPLAY
@@ -103,6 +104,11 @@ class RunReader:
         if not self._has_chunks(caller, run):
             return None
         return self._replay.pinned(PinnedReplay(run=RunRef(**_fields(run))), JobContext(lambda: caller))
+
+    def is_whole(self, caller: Principal, run: RunName) -> bool:
+        """Return whether the caller can read every recorded chunk of a run as it was; raises as `replay`."""
+        replay = self.replay(caller, run)
+        return replay is None or all(pin["verdict"] in RETURNED for pin in replay["pins"])
 
     def _has_chunks(self, caller: Principal, run: RunName) -> bool:
         return any(record.pins for record in own_records(self.records(caller, run), REPLAY))

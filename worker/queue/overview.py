@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -123,6 +124,19 @@ class Overview:
         with self._connected() as client:
             known = queue in self._queues and dead_letters.one(client, queue, entry) is not None
             return known and bool(dead_letters.purge(client, queue, [entry]))
+
+    def use_token(self, token_id: str, seconds: float) -> bool:
+        """Mark a token as used, for all inspectors of this broker; return False if it was used before.
+
+        Args:
+            token_id: the token's `jti`.
+            seconds: lifetime of the mark, at least the rest of the token's.
+
+        Raises:
+            Unavailable: the broker does not answer, or refuses its user.
+        """
+        with self._connected() as client:
+            return bool(client.set(keys.used_token(token_id), "", nx=True, px=math.ceil(seconds * 1000)))
 
     def _state(self, client: redis.Redis, queue: str) -> QueueState:
         waiting = [client.llen(f"{queue}{end}") for end in _PRIORITIES]

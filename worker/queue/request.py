@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import logging
 import threading
 import time
@@ -41,8 +42,9 @@ from kombu.asynchronous import set_event_loop
 from kombu.exceptions import OperationalError
 from redis import RedisError
 
+from retrieval_client.contract.base import Part
 from retrieval_client.contract.jobs import Job
-from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, Unavailable
+from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, RetrievalError, Unavailable
 from worker.queue.bundles import was_in_bundle
 from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.queue.transport.inspection import Refusal
@@ -64,7 +66,7 @@ logger = logging.getLogger("worker.quiet")
 
 
 @functools.cache
-def _known_fields(cls: type[Job]) -> set[str]:
+def _known_fields(cls: type[Part]) -> set[str]:
     return set(cls.model_fields).union(*(_known_fields(child) for child in cls.__subclasses__()))
 
 
@@ -80,6 +82,21 @@ def summarise(args: Any) -> str:
     known = sorted(_known_fields(Job) & job.keys())
     unknown = len(job) - len(known)
     return f"({', '.join([*known, f'+{unknown}'] if unknown else known)})"
+
+
+def known_reason(error: RetrievalError) -> str:
+    """Return an error's sentence for the log: the path of its field only as far as the contract knows the names.
+
+    >>> known_reason(InvalidJob("this field is not known", "filters.salary_of_bob"))
+    'filters.…: this field is not known'
+    >>> known_reason(InvalidJob("expected an integer", "filters.pages[0]"))
+    'filters.pages[0]: expected an integer'
+    """
+    if not isinstance(error, InvalidJob) or not error.path:
+        return error.message
+    parts = error.path.split(".")
+    known = [*itertools.takewhile(lambda part: part.partition("[")[0] in _known_fields(Part), parts)]
+    return f"{'.'.join([*known, '…'][: len(parts)])}: {error.expected}"
 
 
 class QuietRequest(Request):

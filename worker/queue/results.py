@@ -17,7 +17,15 @@ from celery.backends.redis import RedisBackend
 from celery.exceptions import BackendError, BackendStoreError, Retry, TaskRevokedError, TimeLimitExceeded
 from celery.states import FAILURE, READY_STATES, REVOKED
 
-from retrieval_client.errors import ON_THE_WIRE, DeadLettered, InternalError, RetrievalError, TimedOut, Unavailable
+from retrieval_client.errors import (
+    ON_THE_WIRE,
+    DeadLettered,
+    InternalError,
+    InvalidJob,
+    RetrievalError,
+    TimedOut,
+    Unavailable,
+)
 from worker.queue.liveness import probed
 from worker.queue.unstored_outcomes import UnstoredOutcomes
 
@@ -242,6 +250,10 @@ class Results(RedisBackend):
     def _failure(self, task_id: str, error: Exception) -> str | bytes:
         state = REVOKED if isinstance(error, TaskRevokedError) else FAILURE
         meta = self._get_result_meta(self.encode_result(error, state), state, None, None)
+        if isinstance(error, InvalidJob):
+            # Here that is a refused message's, whose id anybody may have written on it. It begins otherwise than a
+            # final record, so that the job of that id replaces it.
+            meta = {"result": meta.pop("result"), **meta}
         return self.encode({**meta, "task_id": task_id})  # type: ignore[no-any-return] # text, as results are JSON
 
     def _put(self, task_id: str, record: str | bytes, seconds: int, client: Any = None) -> None:

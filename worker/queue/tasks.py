@@ -28,7 +28,7 @@ from worker.jobs.principal import identify
 from worker.queue import time_limit
 from worker.queue.bundles import Bundles
 from worker.queue.codec import UNDECODABLE, JobResult, UnreadableBody
-from worker.queue.request import summarise
+from worker.queue.request import known_reason, summarise
 from worker.queue.together import AnsweredTogether
 from worker.queue.transport.inspection import OUTAGE_HEADER
 
@@ -184,7 +184,7 @@ def run_job(
         raise TimedOut(f"the job ran longer than {limit} s") from None
     except RetrievalError as error:
         level = "info" if isinstance(error, InvalidJob | NotAuthorised) else "warning"
-        _log("job failed", task, started, **run, level=level, error=type(error).__name__, reason=error.message)
+        _log("job failed", task, started, **run, level=level, error=type(error).__name__, reason=known_reason(error))
         raise error.with_traceback(None) from error.__cause__  # Celery would copy each frame
     except Exception as error:  # noqa: BLE001 -- the wire knows no other errors, and a message may quote a job
         _log("job failed", task, started, **run, level="error", error=type(error).__name__, where=logs.where(error))

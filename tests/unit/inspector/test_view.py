@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from worker.inspector.view.answer import answer_views, context_pieces
 from worker.inspector.view.candidates import Leg, LegRank, Ranking
 from worker.inspector.view.citations import citations_view, conflict_key
 from worker.inspector.view.drift import drift_view
-from worker.inspector.view.pieces import cut, word_diff
+from worker.inspector.view.pieces import cut, steps_each, word_diff
 from worker.inspector.view.run import About, RecordedPlace, run_view
 from worker.inspector.view.sources import SourceView, checked_quote
 
@@ -58,6 +59,31 @@ def test_a_word_diff_holds_both_texts(old: str, new: str) -> None:
     assert "".join(piece.text for piece in found if piece.change != "removed") == new
     kept = [piece for piece in found if piece.change != "added"]
     assert [word for piece in kept for word in piece.text.split()] == old.split()
+
+
+@given(st.text("abc ", max_size=24), st.text("abc ", max_size=24))
+def test_a_word_diff_is_a_shortest_one(old: str, new: str) -> None:
+    """As many words stay as in any longest common subsequence, by the table that everybody can check."""
+    before, after = old.split(), new.split()
+    table = [[0] * (len(after) + 1) for _ in range(len(before) + 1)]
+    for i, one in enumerate(before, 1):
+        for j, other in enumerate(after, 1):
+            table[i][j] = table[i - 1][j - 1] + 1 if one == other else max(table[i - 1][j], table[i][j - 1])
+    found = word_diff(" ".join(before), " ".join(after))
+    assert sum(len(piece.text.split()) for piece in found if piece.change == "same") == table[-1][-1]
+
+
+def test_a_word_diff_takes_bounded_time() -> None:
+    """Of words that repeat between words that differ, in texts of any length; and so do all pins of a page."""
+    for count in (1000, 20_000):
+        old, new = (" ".join(f"A {letter}{i}" for i in range(count)) for letter in "pq")
+        begun = time.thread_time()
+        found = word_diff(old, new)
+        assert time.thread_time() - begun < 5
+        assert [piece.change for piece in found] == ["same", "removed", "added"]
+    old, new = (" ".join(f"A {letter}{i}" for i in range(250)) for letter in "pq")
+    assert len(word_diff(old, new, steps_each(1))) > 500
+    assert len(word_diff(old, new, steps_each(500))) == 3
 
 
 def test_a_word_diff_of_long_texts_takes_no_quadratic_time() -> None:

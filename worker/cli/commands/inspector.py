@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from datetime import UTC, datetime
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ import typer
 from retrieval_client.errors import SettingsError
 from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of
 from worker.cli.commands.runs import Run, Subject, name_of, opened_engine, opened_for
+from worker.cli.private_files import write_private
 from worker.cli.terminal import screen
 from worker.cli.usage import WrongUsage
 
@@ -44,7 +46,7 @@ def report(
     with opened_for(caller, claims, token) as (engine, _, principal):
         content = report_html(RunViews(engine.reading), principal, name_of(subject, run, step), datetime.now(UTC))
     try:
-        html.write_text(content, encoding="utf-8")
+        write_private(html, content.encode())
     except OSError as error:
         raise WrongUsage(f"--html {html}: {error.strerror}") from None
     screen.print(f"{html}: {len(content.encode()):,} bytes")
@@ -63,16 +65,18 @@ def inspect(
     behind_tls: Annotated[
         bool, typer.Option("--behind-tls", help="A proxy in front serves TLS: Secure cookies.")
     ] = False,
+    visit_key: Annotated[str, typer.Option(envvar="INSPECTOR_KEY", hidden=True)] = "",
 ) -> None:
     """Show runs, citations, drift and the queue in a browser, with each visitor's own permissions.
 
     Visitors sign in with a principal token for the task [bold]inspect[/bold] (docs/inspector.md), or --as names the
-    only one.
+    only one, who opens the printed address.
 
     Example: [bold]retrieval-worker inspect --as alice[/bold]
     """
     try:
         from worker.inspector.web import server
+        from worker.inspector.web.visits import NamedVisitor
     except ImportError:
         raise WrongUsage(_MISSING) from None
 
@@ -85,8 +89,12 @@ def inspect(
         raise typer.BadParameter("expected a certificate and its key", param_hint="--key")
     with opened_engine() as (engine, settings):
         _check_sign_in(settings, named=named)
-        visitor = principal_of(settings, caller, claims, "") if named else None
+        visitor = None
+        if named:
+            principal = principal_of(settings, caller, claims, "")
+            visitor = NamedVisitor(principal, visit_key or secrets.token_urlsafe(32))
         options: dict[str, Any] = {"root": root_path, "is_secure": behind_tls or certificate is not None}
+        options["says_key"] = not visit_key  # who gave it knows it, and a log need not
         server.serve(settings, engine, host, port, visitor, certificate, key, say=screen.print, **options)
 
 

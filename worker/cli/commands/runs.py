@@ -17,8 +17,10 @@ from rich.table import Table
 from retrieval_client.errors import InvalidJob
 from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of
 from worker.cli.commands.jobs import JsonDocument, JsonLines  # noqa: TC001 -- typer reads the annotations when it runs
+from worker.cli.private_files import write_private
 from worker.cli.terminal import (
     ID_COLUMN,
+    complain,
     console,
     id_cell,
     progress,
@@ -174,17 +176,22 @@ def export_run(
     token: Token = "",
     out: Annotated[Path | None, typer.Option(help="File to write; default standard output.")] = None,
 ) -> None:
-    """Write a run, whole (records, events, files), as one JSON file.
+    """Write a run (records, events, files) as one JSON file, which no other user of the machine can read.
+
+    Answers and files are withheld if a source changed since, or is no longer visible to the caller.
 
     Example: [bold]retrieval-worker runs export song-1 r1 --as alice --out song-1-r1.json[/bold]
     """
     with opened_for(caller, claims, token) as (engine, _, principal):
-        content = engine.exchange.export(principal.owner, name_of(subject, run))
+        exported = engine.exchange.export(principal, name_of(subject, run))
+    content = exported.as_bytes()
+    if exported.withheld:
+        complain(f"withheld, because a source changed or is no longer visible: {', '.join(exported.withheld)}")
     if out is None:
         write_json_text(content.decode())
         return
     try:
-        out.write_bytes(content)
+        write_private(out, content)
     except OSError as error:
         raise WrongUsage(f"--out {out}: {error.strerror}") from None
     screen.print(f"{out}: {len(content):,} bytes")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import secrets
 import signal
 import sys
 import uuid
@@ -126,11 +127,14 @@ def flower_program(
 
 
 def inspector_program(environment: Mapping[str, str], log: Path, port: int, user: str) -> tuple[str, Program] | None:
-    """Describe the inspector on a loopback port, visited as a user, and return its URL; None without the extra."""
+    """Describe the inspector on a loopback port, visited as a user, and return its address; None without the extra."""
     if any(importlib.util.find_spec(name) is None for name in ("jinja2", "starlette", "uvicorn")):
         return None
     command = [sys.executable, "-m", "worker.cli", "inspect", f"--as={user}", f"--port={port}"]
-    return f"http://127.0.0.1:{port}", Program("the inspector", command, environment, log, lambda: listens(port))
+    key = secrets.token_urlsafe(32)
+    secret = {**environment, "INSPECTOR_KEY": key}  # as for Flower
+    address = f"http://127.0.0.1:{port}/sign-in?key={key}"
+    return address, Program("the inspector", command, secret, log, lambda: listens(port))
 
 
 @contextlib.contextmanager

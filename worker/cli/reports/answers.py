@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from retrieval_client.errors import InvalidJob
+from worker.cli.private_files import write_private
 from worker.cli.terminal import ID_COLUMN, id_cell, styled
 from worker.cli.usage import WrongUsage
 from worker.core.citations.document import read_citations_json
@@ -230,7 +231,7 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
         WrongUsage: it can't be written.
     """
     try:
-        path.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        write_private(path, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
     except OSError as error:
         raise WrongUsage(f"{path}: {error.strerror}") from None
 

@@ -41,7 +41,10 @@ def drift_lines(view: DriftView | None) -> list[Line]:
         BLANK,
         *(line for pin in view.pins[:MOST_PINS] for line in _pin(pin)),
         *more(len(view.pins) - MOST_PINS, "pins"),
-        note("The words of then are those of the run's stored citations document, if it has one."),
+        note(
+            "The words of then are those of the run's stored citations document, if it has one. "
+            "A text with very many changes is shown as replaced, whole."
+        ),
     ]
 
 

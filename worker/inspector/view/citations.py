@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from retrieval_client.canonical import canonical_sha256
 from worker.core.citations.document import UNKNOWN_SECTION
-from worker.inspector.view.pieces import DiffPiece, Piece, condensed, cut, word_diff
+from worker.inspector.view.pieces import DiffPiece, Piece, condensed, cut, steps_each, word_diff
 from worker.inspector.view.sources import QuoteView, contract_quote, excerpt_bounds
 
 if TYPE_CHECKING:
@@ -140,9 +140,10 @@ def citations_view(answer: Citations, decisions: Mapping[str, Decision] | None =
     for index, (citation, check) in enumerate(zip(cited, checks, strict=True)):
         view = _citation(index, citation, check)
         sections.setdefault(view.section, []).append(view)
+    steps = steps_each(len(answer.conflicts))
     return CitationsView(
         tuple((name, tuple(views)) for name, views in sections.items()),
-        tuple(_conflict(conflict, cited, decisions or {}) for conflict in answer.conflicts),
+        tuple(_conflict(conflict, cited, decisions or {}, steps) for conflict in answer.conflicts),
         tuple(map(contract_quote, answer.quotes)),
         sum(stage.counts.get("left_out", 0) for stage in answer.trace.stages),
         answer.artifact,
@@ -172,11 +173,11 @@ def _citation(index: int, citation: Mapping[str, Any], check: CitationCheck | No
 
 
 def _conflict(
-    conflict: Mapping[str, Any], cited: Sequence[Mapping[str, Any]], decisions: Mapping[str, Decision]
+    conflict: Mapping[str, Any], cited: Sequence[Mapping[str, Any]], decisions: Mapping[str, Decision], steps: int
 ) -> ConflictView:
     key = conflict_key(conflict)
     sides = tuple(_side(side, cited[side["index"]]) for side in conflict["sides"])
-    diff = _difference(sides)
+    diff = _difference(sides, steps)
     return ConflictView(key, conflict["kind"], tuple(conflict["differs"]), sides, diff, decisions.get(key))
 
 
@@ -194,8 +195,8 @@ def _side(side: Mapping[str, Any], citation: Mapping[str, Any]) -> ConflictSide:
     )
 
 
-def _difference(sides: Sequence[ConflictSide]) -> tuple[DiffPiece, ...]:
+def _difference(sides: Sequence[ConflictSide], steps: int) -> tuple[DiffPiece, ...]:
     if len(sides) != 2:  # noqa: PLR2004 -- a difference has two sides
         return ()
     one, other = ("".join(piece.text for piece in side.sentence) for side in sides)
-    return () if one == other else condensed(word_diff(one, other))
+    return () if one == other else condensed(word_diff(one, other, steps))

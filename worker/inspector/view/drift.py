@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from worker.core.pins.pinning import RETURNED
-from worker.inspector.view.pieces import DiffPiece, condensed, word_diff
+from worker.inspector.view.pieces import DiffPiece, condensed, steps_each, word_diff
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,13 +72,15 @@ def drift_view(
         new_texts: chunk hash → current text of edited chunks.
     """
     current = {**{chunk.chunk_hash: chunk.text for chunk in replay.chunks}, **(new_texts or {})}
-    pins = tuple(_pin(pin, old_texts or {}, current) for pin in replay.pins)
+    steps = steps_each(sum(pin.verdict == "edited" for pin in replay.pins))
+    pins = tuple(_pin(pin, old_texts or {}, current, steps) for pin in replay.pins)
     names = sorted({pin.verdict for pin in pins})
     counts = tuple((name, sum(pin.verdict == name for pin in pins)) for name in names)
     return DriftView(pins, counts, replay.digest)
 
 
-def _pin(pin: Pinned, old_texts: Mapping[str, str], current: Mapping[str, str]) -> PinView:
+def _pin(pin: Pinned, old_texts: Mapping[str, str], current: Mapping[str, str], steps: int) -> PinView:
     old, new = old_texts.get(pin.chunk_hash), current.get(pin.found_hash or pin.chunk_hash)
-    diff = condensed(word_diff(old, new)) if pin.verdict == "edited" and old is not None and new is not None else ()
+    is_known = pin.verdict == "edited" and old is not None and new is not None
+    diff = condensed(word_diff(old or "", new or "", steps)) if is_known else ()
     return PinView(pin.chunk_hash, pin.verdict, pin.chunk_id, pin.document_id, pin.places, new, diff)

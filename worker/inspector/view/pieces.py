@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from worker.core.text.brackets import Span
 
@@ -17,8 +16,11 @@ T = TypeVar("T")
 
 Change = Literal["same", "removed", "added"]
 
-MOST_COMPARED = 4_000_000
-"""Most pairs of words that a difference compares; longer middles are shown as replaced, whole."""
+MOST_STEPS, MOST_STEPS_OF_A_PAGE = 200_000, 4_000_000
+"""Most comparisons of words in a difference, and in all of a page: beyond them a text is shown as replaced, whole."""
+
+_Stretch: TypeAlias = tuple[int, int, int]
+"""Begin and end of equal words in the old text on a diagonal, and the diagonal that led there."""
 
 _WORDS = re.compile(r"\S+\s*|\s+")
 
@@ -73,11 +75,21 @@ def cut(text: str, marked: Iterable[tuple[Span, T]], start: int = 0, end: int | 
     return tuple(pieces)
 
 
-def word_diff(old: str, new: str) -> tuple[DiffPiece, ...]:
+def steps_each(differences: int) -> int:
+    """Return the most steps of each of a page's differences."""
+    return min(MOST_STEPS, MOST_STEPS_OF_A_PAGE // max(1, differences))
+
+
+def word_diff(old: str, new: str, most_steps: int = MOST_STEPS) -> tuple[DiffPiece, ...]:
     """Return the difference of two texts by words; equal pieces show the new text's white space.
 
     >>> [(piece.change, piece.text) for piece in word_diff("a 50 Hz hum", "a 60 Hz  hum")]
     [('same', 'a '), ('removed', '50 '), ('added', '60 '), ('same', 'Hz  hum')]
+
+    Args:
+        old: the text before.
+        new: the text after.
+        most_steps: most comparisons of words; beyond it, all between the common beginning and end is replaced.
     """
     before, after = _WORDS.findall(old), _WORDS.findall(new)
     keys = [[word.strip() for word in words] for words in (before, after)]
@@ -85,13 +97,13 @@ def word_diff(old: str, new: str) -> tuple[DiffPiece, ...]:
     middle = [words[head : len(words) - tail] for words in keys]
     pieces: list[DiffPiece] = []
     _add(pieces, "same", after[:head])
-    for kind, a, b, c, d in _opcodes(*middle):
-        if kind == "equal":
-            _add(pieces, "same", after[head + c : head + d])
-            continue
-        _add(pieces, "removed", before[head + a : head + b])
-        _add(pieces, "added", after[head + c : head + d])
-    _add(pieces, "same", after[len(after) - tail :])
+    a, b = head, head
+    for i, j in [*_common_words(middle[0], middle[1], most_steps), (len(middle[0]), len(middle[1]))]:
+        _add(pieces, "removed", before[a : head + i])
+        _add(pieces, "added", after[b : head + j])
+        _add(pieces, "same", after[head + j : head + j + 1])
+        a, b = head + i + 1, head + j + 1
+    _add(pieces, "same", after[b:])
     return _merged(pieces)
 
 
@@ -126,10 +138,38 @@ def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     return head, tail
 
 
-def _opcodes(old: Sequence[str], new: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
-    if len(old) * len(new) > MOST_COMPARED:
-        return [("replace", 0, len(old), 0, len(new))]
-    return difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+def _common_words(old: Sequence[str], new: Sequence[str], most_steps: int) -> list[tuple[int, int]]:
+    """Return the places in both of a longest common subsequence, in order; none if that takes too many steps.
+
+    The greedy algorithm of Myers (1986), "An O(ND) difference algorithm and its variations". `difflib` has no bound:
+    it takes cubic time for words that repeat.
+    """
+    furthest = {1: 0}
+    rounds: list[dict[int, _Stretch]] = []
+    for changes in range(len(old) + len(new) + 1):
+        rounds.append({})
+        for k in range(-changes, changes + 1, 2):
+            is_added = k == -changes or (k != changes and furthest[k - 1] < furthest[k + 1])
+            start = end = furthest[k + 1] if is_added else furthest[k - 1] + 1
+            while end < len(old) and end - k < len(new) and old[end] == new[end - k]:
+                end += 1
+            furthest[k] = end
+            rounds[-1][k] = start, end, k + 1 if is_added else k - 1
+            if end >= len(old) and end - k >= len(new):
+                return _path_back(rounds, k)
+            most_steps -= end - start + 1
+        if most_steps < 0:
+            break
+    return []
+
+
+def _path_back(rounds: Sequence[Mapping[int, _Stretch]], k: int) -> list[tuple[int, int]]:
+    common: list[tuple[int, int]] = []
+    for stretches in reversed(rounds):
+        start, end, before = stretches[k]
+        common += [(i, i - k) for i in range(end - 1, start - 1, -1)]
+        k = before
+    return common[::-1]
 
 
 def _add(pieces: list[DiffPiece], change: Change, words: Sequence[str]) -> None:

@@ -17,13 +17,13 @@ from worker.inspector.rendering import make_environment
 from worker.inspector.web import pages
 from worker.inspector.web.asking import Asking
 from worker.inspector.web.site_parts import Site
-from worker.inspector.web.visits import Attempts, Sessions, UsedTokens
+from worker.inspector.web.visits import Attempts, Sessions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 
+    from worker.inspector.web.visits import NamedVisitor
     from worker.jobs.engine import Engine
-    from worker.model import Principal
     from worker.queue.overview import Overview
     from worker.settings import Settings
 
@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
 
 log = logs.logger("worker.inspector")
-
-LONGEST_BODY = 4_000_000
-"""Most bytes of a form: a text of 1 MB, escaped."""
 
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -76,11 +73,10 @@ def make_app(
     engine: Engine,
     overview: Overview,
     *,
-    visitor: Principal | None = None,
+    visitor: NamedVisitor | None = None,
     root: str = "",
     is_secure: bool = False,
     clock: Callable[[], float] = time.monotonic,
-    now: Callable[[], float] = time.time,
 ) -> Asgi:
     """Make the application.
 
@@ -88,11 +84,10 @@ def make_app(
         settings: the worker's settings.
         engine: the worker's engine, in this process.
         overview: the queues.
-        visitor: who visits without signing in; only for a server on a loopback address.
+        visitor: the only visitor; only for a server on a loopback address.
         root: prefix of every address behind a proxy: ``/inspector``; the proxy may strip it or not.
         is_secure: True if pages are served by TLS, here or by the proxy.
         clock: for sessions and attempts, monotonic.
-        now: Unix time, for tokens.
     """
     site = Site(
         settings,
@@ -103,7 +98,6 @@ def make_app(
         Evaluations(Path(settings.inspector.evaluations) if settings.inspector.evaluations else None),
         Sessions(60 * settings.inspector.session_minutes, clock),
         Attempts(clock),
-        UsedTokens(now),
         make_environment(),
         root,
         visitor,
@@ -123,7 +117,7 @@ def make_app(
 
 
 def _guarded(app: Asgi, site: Site) -> Asgi:
-    """Refuse requests of other hosts and with large bodies, strip the prefix, and add the headers."""
+    """Refuse requests of other hosts and with bodies in chunks, strip the prefix, and add the headers."""
 
     async def guarded(scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -147,14 +141,10 @@ def _refusal(given: dict[bytes, str], method: str, site: Site) -> tuple[int, str
     """Return status and sentence for a request that no page may see; None for others."""
     if site.visitor is not None and not _is_loopback(given.get(b"host", "")):
         return 421, "this server answers on a loopback address only"  # a name that was bound to it elsewhere
-    if method == "POST":
-        if given.get(b"sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
-            return 403, "this form was sent by another site"
-        length = given.get(b"content-length", "")
-        if not length.isdecimal():
-            return 411, "the length of the form is missing"
-        if int(length) > LONGEST_BODY:
-            return 413, f"the form is longer than {LONGEST_BODY} bytes"
+    if b"transfer-encoding" in given:
+        return 411, "the form has no length, or has it in chunks"
+    if method == "POST" and given.get(b"sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+        return 403, "this form was sent by another site"
     return None
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RunPipeline
 from retrieval_client.contract.run_jobs import RunName
-from retrieval_client.errors import RetrievalError
+from retrieval_client.errors import InvalidJob, RetrievalError
 from worker.adapters import logs
 from worker.jobs.context import JobContext
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from worker.jobs.engine import Engine
     from worker.model import Principal
 
@@ -27,6 +30,8 @@ SUBJECT = "asked"
 
 MOST_TICKETS = 200
 AT_ONCE = 2
+MOST_WAITING = 8
+"""Most questions of a visitor's that wait to be answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +70,7 @@ class Ticket:
 
 
 class Asking:
-    """Questions in work.
+    """Questions in work; visitors take turns, so that one's many questions delay another's by one answer at most.
 
     Args:
         engine: answers them.
@@ -75,24 +80,29 @@ class Asking:
         self._engine = engine
         self._lock = threading.Lock()
         self._tickets: OrderedDict[str, Ticket] = OrderedDict()
+        self._waiting: OrderedDict[str, deque[Callable[[], None]]] = OrderedDict()
         self._pool = ThreadPoolExecutor(AT_ONCE, "ask")
 
     def ask(self, caller: Principal, question: str, mode: str, profiles: tuple[str, ...]) -> str:
         """Begin to answer a question, with each profile at once; return the ticket.
 
         Raises:
-            InvalidJob: a field of the job is wrong.
+            InvalidJob: a field of the job is wrong, or too many questions of the caller's wait.
         """
         ticket, name = secrets.token_urlsafe(16), secrets.token_hex(6)
         runs = [RunName(subject_id=SUBJECT, run_id=f"{name}-{i}") for i, _ in enumerate(profiles, 1)]
         jobs = [_job(question, mode, profile, run) for profile, run in zip(profiles, runs, strict=True)]
         asked = tuple(Asked(run, profile) for run, profile in zip(runs, profiles, strict=True))
         with self._lock:
+            waiting = self._waiting.setdefault(caller.owner, deque())
+            if len(waiting) + len(jobs) > MOST_WAITING:
+                raise InvalidJob(f"wait for an answer first: {len(waiting)} of your questions are waiting")
+            waiting += [partial(self._answer, ticket, i, job, caller) for i, job in enumerate(jobs)]
             self._tickets[ticket] = Ticket(caller.owner, asked)
             while len(self._tickets) > MOST_TICKETS:
                 self._tickets.popitem(last=False)
-        for i, job in enumerate(jobs):
-            self._pool.submit(self._answer, ticket, i, job, caller)
+        for _ in jobs:
+            self._pool.submit(self._answer_next)
         return ticket
 
     def find(self, ticket: str, caller: Principal) -> Ticket | None:
@@ -104,6 +114,15 @@ class Asking:
     def close(self) -> None:
         """Finish the questions in work, and stop."""
         self._pool.shutdown(cancel_futures=True)
+
+    def _answer_next(self) -> None:
+        """Answer the question that has waited longest, of the visitor whose turn it is."""
+        with self._lock:
+            owner, waiting = self._waiting.popitem(last=False)
+            answer = waiting.popleft()
+            if waiting:
+                self._waiting[owner] = waiting
+        answer()
 
     def _answer(self, ticket: str, index: int, job: RunPipeline, caller: Principal) -> None:
         def report(stage: str, done: int, total: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hmac
 import re
+import time
 import traceback
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from retrieval_client.contract.registry import TASKS
-from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError
+from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError, Unavailable
 from worker.adapters import logs
 from worker.adapters.postgres.run_list import RunFilter
 from worker.core.shape import is_storable
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
 
     from worker.inspector.view.run import RunView
     from worker.inspector.web.site_parts import Site
-    from worker.inspector.web.visits import Session
+    from worker.inspector.web.visits import NamedVisitor, Session
     from worker.model import Principal
 
 log = logs.logger("worker.inspector")
@@ -43,6 +45,11 @@ log = logs.logger("worker.inspector")
 COOKIE = "inspector_session"
 PAGE = 50
 MOST_CANDIDATES, MOST_CONFLICTS, MOST_LETTERS = 30, 50, 50
+LONGEST_FORM, LONGEST_FORM_BEFORE_SIGN_IN = 4_000_000, 16_384
+"""Most bytes of a form: a text of 1 MB, escaped; and a token."""
+
+MOST_FIELDS = 40
+SECONDS_THAT_CLOCKS_DIFFER = 3600
 SEE_OTHER = 303
 NO_REPORTS = "No reports are shown here: the setting inspector.evaluations names a report of retrieval-worker evaluate."
 NO_REPORT = "There is no report yet: retrieval-worker evaluate --report writes one."
@@ -107,22 +114,16 @@ def page(handler: Callable[[Visit], Response]) -> Callable[[Request], Awaitable[
     async def answer(request: Request) -> Response:
         site, secret = _site(request), request.cookies.get(COOKIE, "")
         session = site.sessions.find(secret)
-        opened = None
         if session is None:
-            if site.visitor is None:
-                return RedirectResponse(f"{site.root}/sign-in", SEE_OTHER)
-            opened, session = site.sessions.open(site.visitor, is_operator=True)
+            return RedirectResponse(f"{site.root}/sign-in", SEE_OTHER)
         is_post = request.method == "POST"
-        given = await _form(request) if is_post else dict(request.query_params)
+        given = await _form(request, LONGEST_FORM) if is_post else dict(request.query_params)
         if is_post and not hmac.compare_digest(given.get("csrf", "").encode(), session.csrf.encode()):
             return _rendered(
                 site, "error.html", 403, sentence="This form has expired: go back and load the page again."
             )
         visit = Visit(site, session, given, is_post, "hx-request" in request.headers)
-        response = await run_in_threadpool(_answered, handler, visit)
-        if opened is not None:
-            _set_cookie(response, site, opened)
-        return response
+        return await run_in_threadpool(_answered, handler, visit)
 
     return answer
 
@@ -156,16 +157,21 @@ def _check_storable(given: Mapping[str, str], path: str) -> None:
         raise InvalidJob("expected text without U+0000 and lone surrogates", path)
 
 
-async def _form(request: Request) -> dict[str, str]:
-    body = await request.body()
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=40))
+async def _form(request: Request, longest: int = LONGEST_FORM_BEFORE_SIGN_IN) -> dict[str, str]:
+    """Read a form, whose bytes are counted as they arrive.
 
-
-def _set_cookie(response: Response, site: Site, secret: str) -> None:
-    seconds = int(site.sessions.seconds)
-    response.set_cookie(
-        COOKIE, secret, seconds, path=site.root or "/", secure=site.is_secure, httponly=True, samesite="strict"
-    )
+    Raises:
+        HTTPException: it is too long, or has too many fields.
+    """
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > longest:
+            raise HTTPException(413, f"the form is longer than {longest} bytes")
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
+    except ValueError:
+        raise HTTPException(400, f"the form has more than {MOST_FIELDS} fields") from None
 
 
 async def not_found(request: Request, _: Exception) -> Response:
@@ -401,24 +407,54 @@ def evaluate(visit: Visit) -> Response:
 
 
 async def sign_in(request: Request) -> Response:
-    """Sign in with a principal token for the task ``inspect``, which may be used once."""
+    """Sign in with a principal token for the task ``inspect``, which may be used once; or with the printed key."""
     site = _site(request)
-    if request.method == "GET":
+    if site.visitor is not None:
+        return _sign_in_by_key(site, site.visitor, request.query_params.get("key", ""))
+    if request.method != "POST":
         return _rendered(site, "sign-in.html", error="", browser=True)
     token = (await _form(request)).get("token", "").strip()
     try:
-        principal, token_id, expires = await run_in_threadpool(identify_visitor, token, site.settings)
-        if not site.used.use(token_id, expires):
-            raise NotAuthorised("principal_token: it was used before")
+        principal = await run_in_threadpool(_identify_once, site, token)
+    except Unavailable:
+        error = "Nobody can sign in now, because Redis does not answer. Try again later."
+        return _rendered(site, "sign-in.html", 503, error=error, browser=True)
     except RetrievalError as error:
         # Right tokens always sign in: else anybody could lock out all visitors behind the same proxy.
         if not site.attempts.allow(request.client.host if request.client else ""):
             return _rendered(site, "sign-in.html", 429, error="Too many attempts: wait a minute.", browser=True)
         log.warning("sign in refused", reason=error.message)
         return _rendered(site, "sign-in.html", 403, error=error.message, browser=True)
-    secret, _ = site.sessions.open(principal, is_operator=_is_operator(principal, site))
+    return _signed_in(site, principal, is_operator=_is_operator(principal, site))
+
+
+def _identify_once(site: Site, token: str) -> Principal:
+    """Identify a visitor by a token, and mark the token as used: it signs in once."""
+    principal, token_id, expires = identify_visitor(token, site.settings)
+    if not site.overview.use_token(token_id, max(0.0, expires - time.time()) + SECONDS_THAT_CLOCKS_DIFFER):
+        raise NotAuthorised("principal_token: it was used before")
+    return principal
+
+
+def _sign_in_by_key(site: Site, visitor: NamedVisitor, key: str) -> Response:
+    """Exchange the key of the printed address for a session; without it no request opens one, from whatever site."""
+    if not hmac.compare_digest(key.encode("utf-8", "replace"), visitor.key.encode()):
+        return _rendered(site, "sign-in.html", 403 if key else 200, error="", browser=True, is_named=True)
+    return _signed_in(site, visitor.principal, is_operator=True)
+
+
+def _signed_in(site: Site, principal: Principal, *, is_operator: bool) -> Response:
+    secret, _ = site.sessions.open(principal, is_operator=is_operator)
     response = RedirectResponse(f"{site.root}/", SEE_OTHER)
-    _set_cookie(response, site, secret)
+    response.set_cookie(
+        COOKIE,
+        secret,
+        int(site.sessions.seconds),
+        path=site.root or "/",
+        secure=site.is_secure,
+        httponly=True,
+        samesite="strict",
+    )
     return response
 
 

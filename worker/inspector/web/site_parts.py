@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from worker.inspector.evaluations import Evaluations
     from worker.inspector.reading import RunViews
     from worker.inspector.web.asking import Asking
-    from worker.inspector.web.visits import Attempts, Sessions, UsedTokens
+    from worker.inspector.web.visits import Attempts, NamedVisitor, Sessions
     from worker.jobs.engine import Engine
-    from worker.model import Principal
     from worker.queue.overview import Overview
     from worker.settings import Settings
 
@@ -27,14 +26,13 @@ class Site:
         views: views of recorded runs.
         engine: answers questions, and checks.
         asking: questions in work.
-        overview: the queues.
+        overview: the queues, and which tokens signed in.
         evaluations: reports of `evaluate`.
         sessions: who is signed in.
         attempts: bound on attempts to sign in.
-        used: tokens that signed in.
         templates: the templates.
         root: prefix of every address, ``""`` for none.
-        visitor: who visits without signing in, on a loopback address; None: visitors sign in.
+        visitor: the only visitor, on a loopback address; None: visitors sign in with tokens.
         is_secure: True if pages are served by TLS.
     """
 
@@ -46,8 +44,7 @@ class Site:
     evaluations: Evaluations
     sessions: Sessions
     attempts: Attempts
-    used: UsedTokens
     templates: Environment
     root: str
-    visitor: Principal | None
+    visitor: NamedVisitor | None
     is_secure: bool

@@ -22,6 +22,19 @@ ATTEMPTS, WINDOW_SECONDS = 10, 60.0
 
 
 @dataclass(frozen=True, slots=True)
+class NamedVisitor:
+    """Only visitor of a server on a loopback address, which every user of the machine can reach.
+
+    Attributes:
+        principal: the visitor.
+        key: opens the visitor's sessions; part of the printed address.
+    """
+
+    principal: Principal
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """Session of a visitor.
 
@@ -103,27 +116,4 @@ class Attempts:
             if own >= ATTEMPTS or len(self._times) >= 10 * ATTEMPTS:
                 return False
             self._times.append((now, address))
-            return True
-
-
-@dataclass
-class UsedTokens:
-    """Tokens that signed in: each may do so once.
-
-    Args:
-        now: seconds since 1970.
-    """
-
-    now: Callable[[], float]
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
-    _until: dict[str, float] = field(default_factory=dict, repr=False)
-
-    def use(self, token_id: str, expires_at: float) -> bool:
-        """Mark a token as used; return False if it was used before."""
-        with self._lock:
-            now = self.now()
-            self._until = {one: until for one, until in self._until.items() if until > now}
-            if token_id in self._until:
-                return False
-            self._until[token_id] = expires_at + 3600  # clocks may differ
             return True

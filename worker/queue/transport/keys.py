@@ -39,6 +39,11 @@ def parse_owner_value(value: str) -> int:
     return int(count) if count.isdecimal() else 0
 
 
+def used_token(token_id: str) -> str:
+    """Return the key that exists from a token's first use until it has expired; an id may hold any character."""
+    return f"retrieval-worker.used_token.{hashlib.sha256(token_id.encode('utf-8', 'replace')).hexdigest()}"
+
+
 def inflight(queue: str, owner: str) -> str:
     """Return the key of the list of messages that an owner took and has not recorded as unacknowledged yet."""
     return f"{queue}{_INFLIGHT}{owner}"

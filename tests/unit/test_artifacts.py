@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PATH = "runs/song-1/r1/citations.json"
 STEPS = {"open", "os.link", "os.listdir", "os.mkdir", "os.remove", "os.rename", "os.scandir"}
-"""What a process can be killed before, as Python's audit events."""
+"""Steps before which a process can be killed, as Python's audit events."""
 
 forked = multiprocessing.get_context("fork")
 
@@ -55,7 +55,7 @@ def in_processes(*arguments: tuple[object, ...]) -> list[int | None]:
 
 
 def stored(store: Path) -> Counter[str]:
-    """What is there, all versions, with how often."""
+    """Count the contents that are there, of all versions."""
     return Counter(path.read_text() for path in store.glob("*/runs/song-1/r1/citations*"))
 
 
@@ -68,7 +68,7 @@ def test_versions_that_processes_write_at_once_are_all_there(tmp_path: Path) -> 
 
 
 def test_a_writer_that_is_killed_at_any_step_leaves_each_version_once(tmp_path: Path) -> None:
-    """What it was to write is written again, before or after another one, and nothing else of it is left."""
+    """Its own is written again, before or after another one, and nothing else of it is left."""
     ended: list[int | None] = []
     for kill_before in range(1, 25):
         for number, order in enumerate((["new", "other"], ["other", "new"])):
@@ -95,7 +95,7 @@ def test_a_version_that_comes_again_is_current_and_there_once(tmp_path: Path) ->
 
 
 def test_a_full_disk_changes_nothing() -> None:
-    """What was there is there, nothing is cut off or empty, and once there is room the version is written."""
+    """All that was there is there, nothing is cut off or empty, and once there is room the version is written."""
     with folders() as (_, small):
         if small is None:
             pytest.skip("no tmpfs may be mounted here: it takes root")

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from retrieval_client.errors import SettingsError
-from worker.adapters.durability import Finding, check_redis, redis_findings, role_findings, warnings
+from worker.adapters.durability import Finding, check_redis, redis_findings, role_findings, storage_findings, warnings
 from worker.adapters.postgres.database import Database
 from worker.cli.devstack.redis import Redis, redis_server
 from worker.cli.doctor import examine
@@ -281,3 +281,18 @@ def test_a_link_has_its_limits_unless_the_connection_string_has_others(
     engine.close()
     assert parameters["tcp_user_timeout"] == timeout
     assert parameters.get("keepalives") == ("0" if "keepalives" in stated else "1")
+
+
+# --- what a crash or a failover leaves ----------------------------------------------------------
+
+
+def test_what_a_crash_of_postgres_would_lose_is_named(
+    settings: Settings, admin: psycopg.Connection[Any], database: str
+) -> None:
+    """With the command that mends it; a throw-away server of the tests has all three off."""
+    losing = "the role retrieval_worker has synchronous_commit off"
+    said = advice(storage_findings(settings))
+    assert [text.split(":")[0] for text in said] == ["fsync is off", "full_page_writes is off", losing]
+    assert {*said} <= {finding.text for finding in examine(settings)}
+    admin.execute(f"ALTER ROLE retrieval_worker IN DATABASE {database} SET synchronous_commit = on".encode())
+    assert losing not in str(advice(storage_findings(settings)))

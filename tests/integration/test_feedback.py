@@ -79,10 +79,10 @@ def test_feedback_is_kept_once_and_the_last_word_counts(engine: Engine, admin: A
     assert said == [({**reported, "used": True, "chunks": 2},), ({**reported, "used": False, "chunks": 1},)]
 
 
-def give_feedback(engine: Engine, user: str | None = "alice", **fields: Any) -> dict[str, Any]:
+def give_feedback(engine: Engine, user: str | None = "alice", task_id: str = "", **fields: Any) -> dict[str, Any]:
     """The answer to `record_feedback`; its JSON is what the contract says."""
     job = parse_job(RecordFeedback, {"run": {"subject_id": "song-1", "run_id": "r1"}, **fields})
-    answer = engine.feedback.answer(job, JobContext(lambda: asker(user) if user else None))
+    answer = engine.feedback.answer(job, JobContext(lambda: asker(user) if user else None, task_id))
     FeedbackRecorded.model_validate(json.loads(json.dumps(answer)))
     return answer
 
@@ -108,6 +108,46 @@ def test_a_job_says_which_chunks_were_used_and_how_good_the_answer_was(engine: E
     assert admin.execute(ratings).fetchall() == [({"step": "", "rating": 1, "note": "good"},)]
     give_feedback(engine, rating=-1)
     assert [data["rating"] for (data,) in admin.execute(ratings)] == [1, -1]
+
+
+@pytest.mark.parametrize("first", [{"used": 1, "rating": 1}, {"rating": 1}, {"used": 0}], ids=str)
+def test_feedback_that_is_delivered_again_undoes_no_later_one(
+    engine: Engine, admin: Admin, first: dict[str, int]
+) -> None:
+    """Whether or not it changed anything when it was recorded; the same words in a new job count."""
+    record(engine)
+    chunk, *_ = hashes(admin)
+    said = {"used": [chunk]} if "used" in first else {}
+    rated = {"rating": first["rating"]} if "rating" in first else {}
+    if not first.get("used"):
+        give_feedback(engine, task_id="job-0", **said, **rated)
+    give_feedback(engine, task_id="job-1", **said, **rated)
+    give_feedback(engine, task_id="job-2", not_used=[chunk], rating=-1)
+
+    def state() -> list[Any]:
+        events = admin.execute("SELECT sequence, data FROM retrieval.run_events ORDER BY sequence").fetchall()
+        return [rows(admin), events]
+
+    before = state()
+    answer = give_feedback(engine, task_id="job-1", **said, **rated)
+    assert (answer["recorded"], answer["trace"]["stages"][0]["counts"]) == (len(said), {"changed": 0})
+    assert state() == before
+    give_feedback(engine, task_id="job-3", used=[chunk], rating=1)
+    assert [row[-1] for row in rows(admin)] == [True]
+    assert state()[1][-2:] != before[1][-2:]
+
+
+def test_a_jobs_id_is_stored_as_a_hash_and_its_feedback_of_another_run_counts(engine: Engine, admin: Admin) -> None:
+    """An id is a sender's text; it is the run's own event that says what is recorded."""
+    record(engine)
+    record(engine, run_id="r2")
+    chunk, *_ = hashes(admin)
+    for run_id in ("r1", "r2"):
+        give_feedback(engine, task_id="a secret id", run={"subject_id": "song-1", "run_id": run_id}, used=[chunk])
+    assert [row[1] for row in rows(admin)] == ["r1", "r2"]
+    events = admin.execute("SELECT data::text FROM retrieval.run_events WHERE kind = 'feedback'").fetchall()
+    assert len(events) == 2
+    assert "secret" not in str(events)
 
 
 def test_a_hash_in_both_lists_was_used_whatever_its_form(engine: Engine, admin: Admin) -> None:

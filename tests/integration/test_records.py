@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 
+from chaos.servers import PostgresServer
+from retrieval_client.contract.run_jobs import RunName
 from worker.adapters.postgres.database import Database
+from worker.adapters.postgres.runs import Runs
+from worker.cli.loader import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
@@ -85,3 +91,52 @@ def test_what_is_read_for_an_owner_is_that_owners(settings: Settings, tables: li
     assert worker.read_records("alice", count) == [[(1,)]] * len(tables)
     assert worker.read_records("bob", count) == [[(0,)]] * len(tables)
     worker.close()
+
+
+@pytest.mark.parametrize(
+    ("role_has", "committed_with"),
+    [
+        ("off", "on"),
+        ("local", "local"),
+        ("remote_write", "remote_write"),
+        ("on", "on"),
+        ("remote_apply", "remote_apply"),
+    ],
+)
+def test_a_record_is_on_disk_before_it_is_answered_however_the_role_commits(
+    settings: Settings, admin: psycopg.Connection[Any], role_has: str, committed_with: str
+) -> None:
+    """A crash would lose what was answered before the disk had it; which standbys to wait for is the operator's."""
+    database = admin.info.dbname
+    admin.execute(f"ALTER ROLE retrieval_worker IN DATABASE {database} SET synchronous_commit = {role_has}".encode())
+    admin.execute(
+        "CREATE TABLE seen (setting text); GRANT INSERT ON seen TO retrieval_worker;"
+        "CREATE FUNCTION see() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " INSERT INTO public.seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;"
+        "CREATE CONSTRAINT TRIGGER see AFTER INSERT ON retrieval.runs DEFERRABLE INITIALLY DEFERRED"
+        " FOR EACH ROW EXECUTE FUNCTION see()"
+    )
+    with contextlib.closing(Database(settings)) as worker:
+        Runs(worker).add("alice", RunName(subject_id="s", run_id="r"))
+    assert admin.execute("SELECT setting FROM seen").fetchall() == [(committed_with,)]
+
+
+def test_what_was_recorded_is_there_after_a_crash_though_the_role_does_not_wait(
+    tmp_path: Path, make_settings: Callable[..., Settings]
+) -> None:
+    """`synchronous_commit = off` on the role, forty records, and every process of Postgres is killed."""
+    names = [RunName(subject_id="s", run_id=str(number)) for number in range(40)]
+    with PostgresServer(tmp_path) as server:
+        with server.connect() as admin:
+            migrate(admin)
+            admin.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+            admin.execute("SELECT pg_reload_conf()")
+            admin.execute("ALTER ROLE retrieval_worker SET synchronous_commit = off")
+        dsn = server.server.dsn(user="retrieval_worker")
+        with contextlib.closing(Database(make_settings(database_connection_string=dsn))) as worker:
+            for name in names:
+                Runs(worker).add("alice", name)
+            server.kill()
+        server.start()
+        with server.connect() as admin:
+            assert admin.execute("SELECT count(*) FROM retrieval.runs").fetchone() == (len(names),)

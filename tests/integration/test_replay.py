@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -325,3 +326,28 @@ def test_raw_hash_tells_white_space(engine: Engine) -> None:
     other = _text(engine, "handbook-rates-003")
     assert hash_chunk(text) == hash_chunk(other)
     assert raw_hash(text) != raw_hash(other)
+
+
+def test_filling_up_takes_no_time_for_each_pin_and_row(
+    make_settings: Callable[..., Settings], database: str, admin: Admin
+) -> None:
+    """Three thousand unknown hashes beside eight thousand rows: each row is looked up among them, not compared."""
+    columns = [
+        name
+        for (name,) in admin.execute(
+            "SELECT column_name FROM information_schema.columns WHERE table_name = 'document_chunks'"
+            " AND is_generated = 'NEVER' AND is_identity = 'NO'"
+            " AND column_name NOT IN ('id', 'text_content', 'embedding')"
+        )
+    ]
+    names = ", ".join(f'"{name}"' for name in columns)
+    admin.execute(
+        f"INSERT INTO document_chunks (id, text_content, {names})"
+        f" SELECT 'more-' || i, 'more ' || i, {names} FROM generate_series(1, 8000) AS i,"
+        " (SELECT * FROM document_chunks WHERE document_id = 'handbook-safety' LIMIT 1) AS chunk".encode()
+    )
+    unknown = [hash_chunk(f"unknown {i}") for i in range(3000)]
+    impatient = make_settings(database, search={"statement_timeout_seconds": 5})
+    with contextlib.closing(Engine(impatient, time.perf_counter)) as engine:
+        answer = replay(engine, required_chunk_hashes=[hash_chunk("more 1"), *unknown], top_k=3005)
+    assert (answer["matched"], answer["missing"], answer["filled"]) == (1, 3000, 3004)

@@ -481,3 +481,23 @@ def test_doctor_shows_the_lag(both: Pair) -> None:
     assert said(primary) == [("advice", "DATABASE_READ_CONNECTION_STRING leads to a primary: no standby answers")]
     away = both.settings(database_read_connection_string="postgresql://retrieval_worker@127.0.0.1:1/postgres")
     assert said(away) == [("advice", "it does not answer: searches ask the primary")]
+
+
+def test_doctor_says_what_a_failover_would_lose(both: Pair) -> None:
+    """A standby that no commit waits for has not yet received what was answered last; one that is named has."""
+
+    def losing(settings: Settings) -> list[str]:
+        return [one.text for one in examine(settings) if "loses the records that it has not received" in one.text]
+
+    (advice,) = losing(both.settings())
+    assert advice.startswith("synchronous_standby_names is empty: a failover to a standby")
+    both.primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    both.primary.execute("SELECT pg_reload_conf()")
+    wait_for(lambda: both.primary.execute("SHOW synchronous_standby_names") == "*")
+    assert losing(both.settings()) == []
+    both.write("ALTER ROLE retrieval_worker SET synchronous_commit = local")
+    (advice,) = losing(both.settings())
+    assert advice.startswith("synchronous_commit is local: ")
+    both.write("ALTER ROLE retrieval_worker RESET synchronous_commit")
+    both.primary.execute("ALTER SYSTEM RESET synchronous_standby_names")
+    both.primary.execute("SELECT pg_reload_conf()")

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 import fsspec.core
 
 from retrieval_client.errors import SettingsError, Unavailable
+from worker.adapters.versioned_files import PART, add_version, locked, replace, try_versions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from worker.settings.serving import ArtifactSettings
 
@@ -55,13 +56,11 @@ class Artifacts:
             Unavailable: the store does not take it.
         """
         target = self._locate(owner, path)
-        with self._translated_errors():
-            if self._files.exists(target):
-                if self._files.cat_file(target) == content:
-                    return _below_root(owner, path)
-                # As lists, because fsspec takes a string for a pattern, and an id may hold [, * or ?.
-                self._files.copy([target], [self._next_version(target)])
-            self._put(target, content)
+        with self._translated_errors(), self._locked(target):
+            if self._is_local:
+                add_version(Path(target), content)
+            else:
+                self._add_version(target, content)
         return _below_root(owner, path)
 
     def check(self) -> None:
@@ -92,14 +91,24 @@ class Artifacts:
         if not self._is_local:
             return
         try:
-            try_folder(Path(self._root), leave=leave)
+            try_folder(Path(self._root), leave=leave, use=try_versions)
         except OSError as error:
             raise _cannot_store(error) from None
 
-    def replace(self, owner: str, path: str, content: bytes) -> None:
-        """Write a file as `write` does, but keep no earlier version."""
-        with self._translated_errors():
-            self._put(self._locate(owner, path), content)
+    def replace(self, owner: str, path: str, make: Callable[[], bytes]) -> None:
+        """Write a file as `write` does, but keep no earlier version.
+
+        Args:
+            owner: the file's owner.
+            path: relative.
+            make: returns the content; called while no other process writes there, so that the last one is the newest.
+        """
+        target = self._locate(owner, path)
+        with self._translated_errors(), self._locked(target):
+            if self._is_local:
+                replace(Path(target), make())
+            else:
+                self._put(target, make())
 
     def read(self, owner: str, path: str) -> bytes | None:
         """Read a file; None if there is none.
@@ -122,7 +131,7 @@ class Artifacts:
             except FileNotFoundError:
                 return []
         names = sorted(str(path).rsplit("/", 1)[-1] for path in paths)
-        return [name for name in names if name and not _VERSION.search(name)]
+        return [name for name in names if name and name != PART and not _VERSION.search(name)]
 
     @contextlib.contextmanager
     def _translated_errors(self) -> Iterator[None]:
@@ -131,6 +140,18 @@ class Artifacts:
             yield
         except OSError as error:
             raise Unavailable(f"the artifact store failed ({type(error).__name__})") from None
+
+    def _locked(self, target: str) -> contextlib.AbstractContextManager[None]:
+        """Keep other writers of a folder out; an object store has no lock."""
+        return locked(Path(self._root), Path(target).parent) if self._is_local else contextlib.nullcontext()
+
+    def _add_version(self, target: str, content: bytes) -> None:
+        if self._files.exists(target):
+            if self._files.cat_file(target) == content:
+                return
+            # As lists, because fsspec takes a string for a pattern, and an id may hold [, * or ?.
+            self._files.copy([target], [self._next_version(target)])
+        self._put(target, content)
 
     def _put(self, target: str, content: bytes) -> None:
         self._files.makedirs(target.rsplit("/", 1)[0], exist_ok=True)
@@ -155,12 +176,13 @@ def _below_root(owner: str, path: str) -> str:
     return f"{folder}/{path}"
 
 
-def try_folder(folder: Path, *, leave: bool) -> None:
+def try_folder(folder: Path, *, leave: bool, use: Callable[[Path], None] = lambda _: None) -> None:
     """Write a file into a folder, which is made if it is not there, and delete it.
 
     Args:
         folder: the folder's path.
         leave: keep a folder that was created for the check.
+        use: uses the folder further.
 
     Raises:
         OSError: it can't be made or written.
@@ -170,6 +192,7 @@ def try_folder(folder: Path, *, leave: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{_PROBE}-") as file:
             file.write(b"1")
+        use(folder)
     finally:
         with contextlib.suppress(OSError):  # another process uses it by now
             for path in made if not leave else ():

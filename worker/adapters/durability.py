@@ -264,6 +264,42 @@ def role_findings(settings: Settings) -> Iterator[Finding]:
             )
 
 
+_STORED = """
+SELECT current_user, current_setting('fsync'), current_setting('full_page_writes'),
+       current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
+       (SELECT count(*) FROM pg_stat_replication)
+"""
+
+
+def storage_findings(settings: Settings) -> Iterator[Finding]:
+    """Check whether what Postgres has committed survives a crash, and a failover to a standby."""
+    with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
+        row = connection.execute(_STORED.encode()).fetchone()
+    role, fsync, full_pages, commit, named, standbys = row or ("", "on", "on", "on", "", 0)
+    for name, value in (("fsync", fsync), ("full_page_writes", full_pages)):
+        if value == "off":
+            yield Finding(
+                "advice",
+                "Postgres",
+                f"{name} is off: a crash of the machine can destroy the database. ALTER SYSTEM SET {name} = on; reload",
+            )
+    if commit == "off":
+        yield Finding(
+            "advice",
+            "Postgres",
+            f"the role {role} has synchronous_commit off: a crash loses its last transactions. The worker's own wait "
+            f"for the disk; for all others: ALTER ROLE {role} SET synchronous_commit = on",
+        )
+    if standbys and (not named or commit == "local"):
+        setting = "synchronous_commit is local" if named else "synchronous_standby_names is empty"
+        yield Finding(
+            "advice",
+            "Postgres",
+            f"{setting}: a failover to a standby loses the records that it has not received, though they were answered "
+            "(docs/reliability.md)",
+        )
+
+
 def warnings(settings: Settings) -> list[Finding]:
     """Return the warnings about misconfigured servers that the worker logs at its start.
 

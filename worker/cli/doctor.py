@@ -16,7 +16,7 @@ from psycopg import sql
 
 from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker.adapters.artifacts import Artifacts, try_folder
-from worker.adapters.durability import Finding, redis_findings, role_findings
+from worker.adapters.durability import Finding, redis_findings, role_findings, storage_findings
 from worker.adapters.parts import lacking, needs_model
 from worker.adapters.postgres.catalog import identifier, is_leakproof
 from worker.adapters.postgres.database import check, connected, translated_errors
@@ -134,6 +134,7 @@ def _postgres(settings: Settings) -> Iterator[Finding]:
         return
     yield Finding("ok", "Postgres", "the worker's role can't see past row-level security, and reads every corpus")
     yield from role_findings(settings)
+    yield from storage_findings(settings)
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
         yield from _records(connection)
         for name in settings.corpora:

@@ -127,7 +127,8 @@ class Feedback:
             judgements = _of_hashes(records, usage)
             known = {pin.pin.chunk_hash for record in records for pin in record.pins}
             # In a fixed order, as in `record`.
-            changed = self._judgements.record(owner, job.run, sorted(judgements, key=astuple), _rating(job))
+            in_order = sorted(judgements, key=astuple)
+            changed = self._judgements.record(owner, job.run, in_order, _rating(job), context.task_id)
             counts |= {"changed": changed}
         return {
             "schema_version": SCHEMA_VERSION,

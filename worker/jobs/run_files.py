@@ -65,11 +65,15 @@ class RunFiles:
 
         Postgres is authoritative; each export replaces the one before.
         """
-        lines = [
-            orjson.dumps({"at": event.at, "kind": event.kind, **event.data}, option=orjson.OPT_UTC_Z)
-            for event in self._runs.events(owner, run)
-        ]
-        self._artifacts.replace(owner, f"{run_path(run)}/{EVENTS}", b"".join(line + b"\n" for line in lines))
+
+        def lines() -> bytes:
+            events = self._runs.events(owner, run)
+            return b"".join(
+                orjson.dumps({"at": event.at, "kind": event.kind, **event.data}, option=orjson.OPT_UTC_Z) + b"\n"
+                for event in events
+            )
+
+        self._artifacts.replace(owner, f"{run_path(run)}/{EVENTS}", lines)
 
     def read(self, owner: str, run: RunRef | RunName, name: str) -> bytes | None:
         """Return a run's current file; None without one, or if the run's ids can't name a folder.

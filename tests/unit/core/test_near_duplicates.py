@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.ranking.near_duplicates import NearDuplicates
+from worker.core.ranking.near_duplicates import NearDuplicates, _Text, _within
+from worker.core.text.words import DENIALS
 
 TEXT = (
     "Store the ribbon microphone upright in a dry cupboard, cover it with its bag, and never carry it with the strap "
@@ -67,7 +68,7 @@ def test_a_short_text_has_no_word_to_spare(one: str, other: str) -> None:
     st.lists(st.tuples(st.integers(0, 39), st.sampled_from(["replace", "insert", "delete"])), max_size=2),
 )
 def test_any_two_edits_are_found(words: list[str], edits: list[tuple[int, str]]) -> None:
-    """The bound of shared shingles hides no pair that the comparison would find."""
+    """The choice by anchors hides no pair that the comparison would find."""
     other = [*words, "x", "y"]
     words = [*words, "x", "y"]
     for at, edit in edits:
@@ -91,3 +92,39 @@ def test_a_thousand_long_texts_take_moments() -> None:
     started = time.process_time()
     assert all(is_new(*texts))
     assert time.process_time() - started < 10
+
+
+EDITED = st.lists(st.tuples(st.sampled_from(["insert", "leave out", "replace"]), st.integers(0, 60)), max_size=4)
+
+
+def edited(words: list[str], edits: list[tuple[str, int]]) -> str:
+    changed = [*words]
+    for how, place in edits:
+        at = place % (len(changed) + 1)
+        changed[at : at + (how != "insert")] = [] if how == "leave out" else [f"new{place % 3}"]
+    return " ".join(changed)
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(8, 45), st.sampled_from([1, 2, 7, 50]), EDITED),
+        min_size=2,
+        max_size=8,
+    )
+)
+def test_no_near_duplicate_is_overlooked(texts: list[tuple[int, int, list[tuple[str, int]]]]) -> None:
+    """The answer is that of comparing each text with all that were new before it."""
+    given_texts = [edited([f"word{i % many}" for i in range(count)], edits) for count, many, edits in texts]
+    new: list[_Text] = []
+    expected = []
+    for text in given_texts:
+        prepared = _Text(text, DENIALS)
+        expected.append(not any(prepared.words == other.words or resembles(prepared, other) for other in new))
+        if expected[-1]:
+            new.append(prepared)
+    assert is_new(*given_texts) == expected
+
+
+def resembles(one: _Text, other: _Text) -> bool:
+    """Whether few words differ, by the definition alone."""
+    return one.deciding == other.deciding and _within(one.words, other.words, min(one.edits, other.edits))

@@ -76,6 +76,10 @@ _RECONNECT_SECONDS = 2.0
 _READ_ONLY = ("transaction_read_only", "on")
 _BEGIN_WRITE = sql.SQL("BEGIN READ WRITE")
 _COMMIT = sql.SQL("COMMIT")
+# What is answered must survive a crash. Any other value waits for the disk, and says which standbys to wait for, too.
+_WAIT_FOR_DISK = b"""
+SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'
+"""
 
 
 class CallerRead(NamedTuple):
@@ -303,6 +307,7 @@ class Database:
                 with connection.pipeline():
                     if write:
                         connection.execute(_BEGIN_WRITE, prepare=True)
+                        connection.execute(_WAIT_FOR_DISK, prepare=True)
                     for query, values in self._stating(settings, protections):
                         connection.execute(query, values, prepare=True)
                     cursors = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,14 +51,37 @@ class CorpusFeedback:
     used: Sequence[str]
 
 
+# Feedback of a run is recorded by one transaction after another: the next one sees the jobs of those before.
+_IN_TURN = b"""
+SELECT pg_advisory_xact_lock(hashtextextended(jsonb_build_array(%(owner)s::text, %(subject_id)s::text,
+                                                                %(run_id)s::text)::text, 0))
+"""
+
+# A job that is delivered again, after others, would undo what they said.
+_IS_NEW = b"""
+NOT EXISTS (SELECT FROM retrieval.run_events e
+             WHERE e.run = runs.id AND e.kind = 'feedback' AND e.data = jsonb_build_object('job', %(job)s::text))
+"""
+
+_RECORD_JOB = (
+    b"""
+INSERT INTO retrieval.run_events (run, kind, data)
+SELECT id, 'feedback', jsonb_build_object('job', %(job)s::text) FROM retrieval.runs
+ WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s AND """
+    + _IS_NEW
+)
+
 # One event for each record that the feedback changes; repeated feedback changes nothing and adds no event.
-_UPSERT = b"""
+_UPSERT = (
+    b"""
 WITH judged AS (
   INSERT INTO retrieval.run_feedback AS f (run, task, step, corpus, chunk_id, used)
   SELECT runs.id, j.*
     FROM retrieval.runs, unnest(%(tasks)s::text[], %(steps)s::text[], %(corpora)s::text[], %(chunk_ids)s::text[],
                                 %(used)s::boolean[]) AS j
-   WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
+   WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s AND """
+    + _IS_NEW
+    + b"""
   ON CONFLICT (run, task, step, corpus, chunk_id) DO UPDATE SET used = excluded.used, at = now()
    WHERE f.used <> excluded.used
   RETURNING run, task, step, used
@@ -68,6 +92,7 @@ WITH judged AS (
 )
 SELECT count(*) FROM judged
 """
+)
 
 # Existing feedback is the owner's own, and stays.
 _INSERT = b"""
@@ -106,7 +131,8 @@ SELECT run, step, r.answer -> 'legs' -> corpus, used
 
 
 # The rating is an event of the run, so that it is exported with it; a repeated rating is no new event.
-_RATE = b"""
+_RATE = (
+    b"""
 INSERT INTO retrieval.run_events (run, kind, data)
 SELECT id, 'rated', %(data)s::jsonb
   FROM retrieval.runs
@@ -115,7 +141,9 @@ SELECT id, 'rated', %(data)s::jsonb
          SELECT data FROM retrieval.run_events e
           WHERE e.run = runs.id AND kind = 'rated' AND data -> 'step' = %(data)s::jsonb -> 'step'
           ORDER BY sequence DESC LIMIT 1)
-"""
+   AND """
+    + _IS_NEW
+)
 
 
 class Judgements:
@@ -138,21 +166,30 @@ class Judgements:
         return int(rows[0][0])
 
     def record(
-        self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement], rating: Mapping[str, Any] | None
+        self,
+        owner: str,
+        run: RunRef | RunName,
+        judgements: Sequence[Judgement],
+        rating: Mapping[str, Any] | None,
+        task_id: str,
     ) -> int:
-        """Store feedback and the owner's rating of an answer in one transaction.
+        """Store a job's feedback and the owner's rating of an answer in one transaction, once.
 
         Args:
             owner: the run's owner.
             run: the run.
             judgements: feedback on its chunks.
             rating: ``step``, ``rating`` and ``note``; None: no rating of the whole answer.
+            task_id: the job's; if its feedback is recorded already, nothing changes. Only its hash is stored.
         """
-        statements = [(_UPSERT, _values(owner, run, judgements))]
+        job = hashlib.sha256(task_id.encode()).hexdigest() if task_id else None
+        values = _values(owner, run, judgements) | {"job": job}
+        statements = [(_IN_TURN, values), (_UPSERT, values)]
         if rating is not None:
-            name = {"owner": owner, "subject_id": run.subject_id, "run_id": run.run_id}
-            statements.append((_RATE, {**name, "data": Jsonb(dict(rating))}))
-        changed, *_ = self._database.write(owner, statements)
+            statements.append((_RATE, {**values, "data": Jsonb(dict(rating))}))
+        if job is not None:
+            statements.append((_RECORD_JOB, values))
+        _, changed, *_ = self._database.write(owner, statements)
         return int(changed[0][0])
 
     def restore(self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) -> None:
@@ -192,5 +229,6 @@ def _values(owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) 
         "corpora": [judgement.corpus for judgement in judgements],
         "chunk_ids": [judgement.chunk_id for judgement in judgements],
         "used": [judgement.used for judgement in judgements],
+        "job": None,
         "ats": [judgement.at for judgement in judgements],
     }

@@ -60,7 +60,7 @@ class Event:
     """An event of a run.
 
     Attributes:
-        kind: ``recorded``, ``kept`` (a file), ``used`` (feedback), ``imported`` or ``drifted``.
+        kind: ``recorded``, ``kept`` (a file), ``used`` and ``feedback`` (the job of it), ``imported`` or ``drifted``.
         data: its details; names and counts, no text.
         at: its time, by the database's clock; None: now.
     """

@@ -250,7 +250,9 @@ class Statements:
         collate = sql.SQL('COLLATE "C"' if self._types.document_id in _COLLATABLE else "")
         return render(
             "SELECT * FROM (SELECT {fields} FROM {table} AS c WHERE {wanted}) AS visible ORDER BY {by} LIMIT %(limit)s",
-            wanted=sql.SQL("c.{} <> ALL ({})").format(sql.Identifier(hashed), _HASHES) if hashed else sql.SQL("true"),
+            wanted=sql.SQL("c.{} NOT IN ({})").format(sql.Identifier(hashed), _EACH_HASH)
+            if hashed
+            else sql.SQL("true"),
             by=sql.SQL(by).format(document_collate=collate, collate=self.names["collate"]),
             **self.names,
         )
@@ -460,10 +462,10 @@ _SPACES = "".join(filter(str.isspace, map(chr, range(0x3001))))
 
 # Lists of a pin lookup as one value each, split by Postgres: psycopg would write arrays item by item. It also keeps the
 # planner at its default estimate of few items, for which it checks policies row by row (config/schema.sql).
-_HASHES = sql.SQL(
-    "ARRAY(SELECT substring(%(hashes)s::bytea FROM i FOR 32)"
-    " FROM generate_series(1, length(%(hashes)s::bytea), 32) AS i)"
+_EACH_HASH = sql.SQL(
+    "SELECT substring(%(hashes)s::bytea FROM i FOR 32) FROM generate_series(1, length(%(hashes)s::bytea), 32) AS i"
 )
+_HASHES = sql.SQL("ARRAY({})").format(_EACH_HASH)
 _IDS = "ARRAY(SELECT value::{type} FROM jsonb_array_elements_text(%(ids)s::jsonb) AS value)"
 
 # As the planner estimates: rows per page when last analysed, times the current number of pages. Before the first

@@ -24,8 +24,9 @@ MOST_EDITS = 2
 WORDS_PER_EDIT = 10
 """Words of the shorter text for each of them: a shorter text has no word to spare."""
 
-SHINGLE = 3
-"""Words of a shingle. A changed word changes so many shingles at most."""
+ANCHOR = 3
+"""Words of an anchor. A text has four: at its beginning, after a third, after two thirds, and at its end. So few edits
+leave two of them whole, those between perhaps a few words farther on."""
 
 # A number keeps its sign and its unit's sign; dashes, quotes and all other punctuation are left out.
 _WORD = re.compile(r"[-+−±<>≤≥~≈$£€]?\d(?:[\d.,:/]*\d)?[%‰°]?\w*|\w+(?:['’]\w+)*")
@@ -33,12 +34,16 @@ _NUMBER = re.compile(r"\d")
 _UNSPACED = re.compile(rf"[{UNSPACED}]")
 
 Words = tuple[str, ...]
+Anchor = tuple[int, Words]
+
+_SHIFT = MOST_EDITS + 1
+"""Most words by which edits before an anchor, and another length, move it."""
 
 
 class NearDuplicates:
     """Texts seen so far, in an order in which the first of several near duplicates counts.
 
-    Texts that share no shingle are never compared, so the time grows with what texts have in common.
+    Texts that do not share two anchors are never compared.
 
     Args:
         denials: words that deny or limit, folded; "n't" does in any case.
@@ -46,9 +51,8 @@ class NearDuplicates:
 
     def __init__(self, denials: Collection[str] = DENIALS) -> None:
         self._denials = denials
-        self._seen: list[_Text] = []
-        self._by_words: dict[Words, int] = {}
-        self._by_shingle: dict[Words, list[int]] = defaultdict(list)
+        self._words: set[Words] = set()
+        self._by_anchor: dict[Anchor, list[_Text]] = defaultdict(list)
 
     def is_new(self, text: str) -> bool:
         """Return whether no text seen before is a near duplicate of a text, and remember it if so.
@@ -58,21 +62,18 @@ class NearDuplicates:
         [True, False, True]
         """
         new = _Text(text, self._denials)
-        if new.words in self._by_words or any(new.resembles(self._seen[i]) for i in self._alike(new)):
+        if new.words in self._words or any(map(new.resembles, self._alike(new))):
             return False
-        self._by_words[new.words] = len(self._seen)
-        for shingle in new.shingles:
-            self._by_shingle[shingle].append(len(self._seen))
-        self._seen.append(new)
+        self._words.add(new.words)
+        if new.edits:
+            for anchor in {*new.anchors(0), *new.anchors(_SHIFT)}:
+                self._by_anchor[anchor].append(new)
         return True
 
-    def _alike(self, text: _Text) -> list[int]:
-        """Return the texts that share enough shingles with a text to be compared, in the order in which they came."""
-        if not text.edits:
-            return []
-        shared = Counter(i for shingle in text.shingles for i in self._by_shingle.get(shingle, ()))
-        enough = len(text.shingles) - SHINGLE * text.edits
-        return sorted(i for i, count in shared.items() if count >= enough)
+    def _alike(self, text: _Text) -> list[_Text]:
+        """Return the texts that share two anchors with a text."""
+        shared = Counter(other for anchor in text.anchors(0) for other in self._by_anchor.get(anchor, ()))
+        return [other for other, count in shared.items() if count > 1]
 
 
 class _Text:
@@ -84,12 +85,24 @@ class _Text:
         # Without spaces a word is a clause, and one of its signs can turn it round.
         self.edits = 0 if _UNSPACED.search(text) else min(MOST_EDITS, len(self.words) // WORDS_PER_EDIT)
 
-    @cached_property
-    def shingles(self) -> frozenset[Words]:
-        """Runs of three words; none for a text that only equals its equals."""
+    def anchors(self, shift: int) -> list[Anchor]:
+        """Return the anchors, those between also from so many words before and after their place.
+
+        None for a text that only equals its equals.
+        """
         if not self.edits:
-            return frozenset()
-        return frozenset(self.words[i : i + SHINGLE] for i in range(len(self.words) - SHINGLE + 1))
+            return []
+        between = [
+            (third, self.words[start : start + ANCHOR])
+            for third, place in ((1, len(self.words) // 3), (2, len(self.words) * 2 // 3))
+            for start in range(max(0, place - shift), place + shift + 1)
+        ]
+        return [(0, self.words[:ANCHOR]), *between, (3, self.words[-ANCHOR:])]
+
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """Its different words."""
+        return frozenset(self.words)
 
     @cached_property
     def deciding(self) -> Counter[Words]:
@@ -104,6 +117,8 @@ class _Text:
     def resembles(self, other: _Text) -> bool:
         """Return whether a few words that decide nothing are all that two texts differ in."""
         edits = min(self.edits, other.edits)
+        if abs(len(self.words) - len(other.words)) > edits or len(self.vocabulary ^ other.vocabulary) > 2 * edits:
+            return False  # as most do, and this is cheap
         return self.deciding == other.deciding and _within(self.words, other.words, edits)
 
 

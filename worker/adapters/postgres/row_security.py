@@ -37,8 +37,9 @@ class Protection:
         tables: names of its tables, as SQL: any table with such a name at the time of a read must be as safe.
         views: names of its views, as SQL.
         below: oids of the tables below its views.
-        definitions: oids of its views, of the views below them, and of the functions that they call.
-        version: of all these definitions; see `version_of`.
+        definitions: oids of its views, of the views below them, and of the functions that they and policies call.
+        version: of all these definitions, and of the policies; see `version_of`.
+        governed: oids of the tables whose policies decide: its own, and those that their policies read.
     """
 
     tables: tuple[str, ...] = ()
@@ -46,6 +47,7 @@ class Protection:
     below: tuple[int, ...] = ()
     definitions: tuple[int, ...] = ()
     version: str = ""
+    governed: tuple[int, ...] = ()
 
 
 UNPROTECTED = Protection()
@@ -65,12 +67,13 @@ NOT EXISTS (SELECT FROM pg_roles r WHERE (r.rolsuper OR r.rolbypassrls) AND pg_h
 # Reads nothing, and locks what it names until the end of the transaction: no ALTER TABLE between check and read.
 _LOCKED = "NOT EXISTS (SELECT FROM {relation} WHERE false)"
 
-# Catalog rows that define views and functions: any change of one rewrites its row.
+# Catalog rows that define views, functions and policies: any change of one rewrites its row.
 _VERSION = """
 (SELECT coalesce(string_agg(version, ' ' ORDER BY version COLLATE "C"), '') FROM (
   SELECT 'view ' || c.oid || ' ' || c.xmin FROM pg_class c WHERE c.oid = ANY ({oids})
   UNION ALL SELECT 'rule ' || r.oid || ' ' || r.xmin FROM pg_rewrite r WHERE r.ev_class = ANY ({oids})
   UNION ALL SELECT 'function ' || p.oid || ' ' || p.xmin FROM pg_proc p WHERE p.oid = ANY ({oids})
+  UNION ALL SELECT 'policy ' || p.oid || ' ' || p.xmin FROM pg_policy p WHERE p.polrelid = ANY ({governed})
 ) AS rows (version))
 """
 
@@ -78,10 +81,15 @@ _VERSION = """
 _PROTECTED = "CASE WHEN {conditions} THEN '' ELSE current_setting('retrieval.policies_do_not_apply') END"
 
 
-def version_of(views: Sequence[str], definitions: Sequence[int]) -> sql.Composed:
-    """Compose an expression for the version of views and functions: equal while none is changed or replaced."""
-    oids = [*(_oid_of(view) for view in views), *map(sql.Literal, definitions)]
-    return sql.SQL(_VERSION).format(oids=sql.SQL("ARRAY[{}]::oid[]").format(sql.SQL(", ").join(oids)))
+def version_of(protection: Protection) -> sql.Composed:
+    """Compose an expression for the version of what decides: equal while none of it is changed or replaced."""
+    oids = [*(_oid_of(view) for view in protection.views), *map(sql.Literal, protection.definitions)]
+    governed = [*(_oid_of(table) for table in protection.tables), *map(sql.Literal, protection.governed)]
+    return sql.SQL(_VERSION).format(oids=_array(oids), governed=_array(governed))
+
+
+def _array(oids: Sequence[sql.Composable]) -> sql.Composed:
+    return sql.SQL("ARRAY[{}]::oid[]").format(sql.SQL(", ").join(oids))
 
 
 @cache
@@ -99,10 +107,9 @@ def _conditions(protection: Protection) -> list[sql.Composable]:
     relations = [*(_oid_of(table) for table in protection.tables), *map(sql.Literal, protection.below)]
     if relations:
         conditions.append(sql.SQL(_UNPROTECTED).format(relations=sql.SQL(", ").join(relations)))
-    if protection.views:
-        now = version_of(protection.views, protection.definitions)
-        conditions.append(sql.SQL("{} = {}").format(now, sql.Literal(protection.version)))
     if protection is not OF_RECORDS:  # whose statements name the owner themselves
+        now, then = version_of(protection), sql.Literal(protection.version)
+        conditions.append(sql.SQL("{} = {}").format(now, then))
         names = (*protection.tables, *protection.views)
         conditions += [sql.SQL(_LOCKED).format(relation=sql.SQL(name)) for name in names]
     return conditions

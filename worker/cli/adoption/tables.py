@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from worker.adapters.postgres.column_types import TEXTS
+from worker.adapters.postgres.ownership import vector_schema
 from worker.adapters.postgres.statements import estimated_rows
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class VectorTable:
         dimensions: column of vectors → dimensions that its type or its first rows have.
         collections: of LangChain's `PGVector`.
         lengths: column of text → mean length in the first rows.
+        pgvector: schema of pgvector's types, operators and functions, as SQL.
     """
 
     table: Table
@@ -99,6 +101,7 @@ class VectorTable:
     dimensions: Mapping[str, tuple[int, ...]]
     collections: tuple[Collection, ...] = ()
     lengths: Mapping[str, float] = field(default_factory=dict)
+    pgvector: str = "public"
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -117,6 +120,7 @@ SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                  AND n.nspname NOT IN ('information_schema', 'retrieval')
             ELSE n.nspname = ANY (%(schemas)s::text[]) END
    AND EXISTS (SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+                 JOIN pg_extension e ON e.extname = 'vector' AND e.extnamespace = t.typnamespace
                 WHERE a.attrelid = c.oid AND NOT a.attisdropped AND t.typname IN ('vector', 'halfvec'))
  ORDER BY n.nspname, c.relname
 """
@@ -136,9 +140,10 @@ SELECT n.nspname, c.relname, quote_ident(n.nspname) || '.' || quote_ident(c.reln
 
 _COLUMNS = """
 SELECT a.attname, quote_ident(a.attname),
-       CASE WHEN t.typname IN ('vector', 'halfvec', 'sparsevec') THEN t.typname
+       CASE WHEN t.typname IN ('vector', 'halfvec', 'sparsevec') AND e.oid IS NOT NULL THEN t.typname
             ELSE format_type(CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END, NULL) END, a.atttypmod
   FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+  LEFT JOIN pg_extension e ON e.extname = 'vector' AND e.extnamespace = t.typnamespace
  WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 
@@ -168,13 +173,16 @@ SELECT key FROM (SELECT {column}::jsonb AS value FROM {table} WHERE {column} IS 
 """
 
 _DIMENSIONS = """
-SELECT DISTINCT vector_dims({column}) FROM (
+SELECT DISTINCT {pgvector}.vector_dims({column}) FROM (
   SELECT {column} FROM {table} AS c WHERE {column} IS NOT NULL AND {where} LIMIT {limit}) AS first ORDER BY 1
 """
 
 _LENGTH = "SELECT coalesce(avg(length({column})), 0) FROM (SELECT {column} FROM {table} LIMIT {limit}) AS first"
 
-_EVERY = sql.SQL("true")
+_EVERY, _OF_COLLECTION = sql.SQL("true"), sql.SQL("c.collection_id = {}::uuid")
+
+# Others may own tables and schemas here: no name is looked up in theirs, and no policy of theirs runs as this role.
+_TRUSTING_NOBODY = "SET search_path = pg_catalog, pg_temp; SET row_security = off"
 
 LANGCHAIN_COLLECTIONS = "langchain_pg_collection"
 LANGCHAIN_EMBEDDINGS = "langchain_pg_embedding"
@@ -190,14 +198,16 @@ def vector_tables(
         schemas: names of schemas; none: all but Postgres' own and the worker's.
         progress: called with the number of tables read, and of all.
     """
-    found = connection.execute(_FOUND, {"schemas": [*schemas]}).fetchall()
+    connection.execute(_TRUSTING_NOBODY)
+    pgvector = vector_schema(connection)
+    found = connection.execute(_FOUND, {"schemas": [*schemas]}).fetchall() if pgvector else []
     for done, (oid,) in enumerate(found):
         progress(done, len(found))
-        yield _vector_table(connection, oid)
+        yield _vector_table(connection, oid, str(pgvector))
     progress(len(found), len(found))
 
 
-def _vector_table(connection: psycopg.Connection[Any], oid: int) -> VectorTable:
+def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str) -> VectorTable:
     table = _table(connection, oid)
     references = connection.execute(_REFERENCES, (oid,)).fetchall()
     storage = [one for (one,) in connection.execute(_STORAGE, {"oid": oid}).fetchall()]
@@ -208,9 +218,10 @@ def _vector_table(connection: psycopg.Connection[Any], oid: int) -> VectorTable:
         tuple(Reference(column, _table(connection, other), target) for column, other, target in references),
         tuple(kind for (kind,) in connection.execute(_INDEXES, (oid,)).fetchall()),
         {one.name: _keys(connection, table, one) for one in table.columns if one.type in JSON},
-        {one.name: _dimensions(connection, table, one) for one in table.columns if one.type in VECTORS},
-        _collections(connection, table),
+        {one.name: _dimensions(connection, table, one, pgvector) for one in table.columns if one.type in VECTORS},
+        _collections(connection, table, pgvector),
         {one.name: _length(connection, table, one) for one in table.columns if one.type in TEXTS},
+        pgvector,
     )
 
 
@@ -228,11 +239,11 @@ def _keys(connection: psycopg.Connection[Any], table: Table, column: Column) -> 
 
 
 def _dimensions(
-    connection: psycopg.Connection[Any], table: Table, column: Column, where: sql.Composable = _EVERY
+    connection: psycopg.Connection[Any], table: Table, column: Column, pgvector: str, where: sql.Composable = _EVERY
 ) -> tuple[int, ...]:
     if column.modifier > 0:
         return (column.modifier,)
-    query = sql.SQL(_DIMENSIONS).format(where=where, **_names(table, column))
+    query = sql.SQL(_DIMENSIONS).format(where=where, pgvector=sql.SQL(pgvector), **_names(table, column))
     return tuple(size for (size,) in connection.execute(query).fetchall())
 
 
@@ -249,7 +260,7 @@ def _names(table: Table, column: Column) -> dict[str, sql.Composable]:
     }
 
 
-def _collections(connection: psycopg.Connection[Any], table: Table) -> tuple[Collection, ...]:
+def _collections(connection: psycopg.Connection[Any], table: Table, pgvector: str) -> tuple[Collection, ...]:
     """Return the collections of LangChain's older table; none of another table."""
     if table.name != LANGCHAIN_EMBEDDINGS or not any(one.name == "collection_id" for one in table.columns):
         return ()
@@ -261,7 +272,7 @@ def _collections(connection: psycopg.Connection[Any], table: Table) -> tuple[Col
         Collection(
             key,
             name,
-            _dimensions(connection, table, embedding, sql.SQL("c.collection_id = {}::uuid").format(sql.Literal(key))),
+            _dimensions(connection, table, embedding, pgvector, _OF_COLLECTION.format(sql.Literal(key))),
         )
         for key, name in connection.execute(named).fetchall()
     )

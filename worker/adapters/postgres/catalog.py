@@ -306,8 +306,10 @@ def _check_relation(
         )
     if not corpus.public:
         problems += _unprotected(label, table_sql, kind, row_security, security_invoker)
-        problems += [f"{label}: {problem}" for problem in policy_problems(connection, [oid], corpus.trusted_functions)]
-        for below in _below_view(connection, oid, corpus) if kind == "v" else ():
+        dependencies = _below_view(connection, oid, corpus) if kind == "v" else []
+        tables = [oid, *(one.oid for one in dependencies if one.kind != "function")]
+        problems += [f"{label}: {problem}" for problem in policy_problems(connection, tables, corpus.trusted_functions)]
+        for below in dependencies:
             if below.kind != "function":
                 _check_below(connection, label, below.name, below.oid, role, problems)
             elif below.security_definer:

@@ -124,8 +124,8 @@ class _Node:
 def compares_its_own_columns(condition: str, equals: Collection[int]) -> bool:
     """Return whether an `EXISTS` compares two columns of one table of its own, and names no column from outside it.
 
-    In ``EXISTS (SELECT FROM docs WHERE docs.id = document_id)``, Postgres takes ``document_id`` for a column of ``docs``
-    where that has one.
+    In ``EXISTS (SELECT FROM docs WHERE docs.id = document_id)``, Postgres takes ``document_id`` for a column of
+    ``docs`` where that has one.
 
     Args:
         condition: the condition of a policy, as `pg_policy.polqual` has it.

@@ -138,6 +138,9 @@ def proposals(tables: Iterable[VectorTable]) -> tuple[list[Proposal], list[Skipp
 
 
 def _of_table(source: VectorTable, taken: set[str]) -> Iterator[Proposal | Skipped]:
+    if source.hidden:
+        yield Skipped(source.table.quoted, "this role may not read all of its rows: adopt it as its owner")
+        return
     names = [source.table.schema, source.table.name]
     if any("." in name for name in names):
         yield Skipped(source.table.quoted, "its name has a dot, which the settings can't write: make a view of it")

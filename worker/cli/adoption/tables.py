@@ -91,6 +91,7 @@ class VectorTable:
         collections: of LangChain's `PGVector`.
         lengths: column of text → mean length in the first rows.
         pgvector: schema of pgvector's types, operators and functions, as SQL.
+        hidden: True if this role may not read it, or its policies would decide what is read: nothing of it was.
     """
 
     table: Table
@@ -102,6 +103,7 @@ class VectorTable:
     collections: tuple[Collection, ...] = ()
     lengths: Mapping[str, float] = field(default_factory=dict)
     pgvector: str = "public"
+    hidden: bool = False
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -161,6 +163,14 @@ SELECT DISTINCT replace(o.opcname, '_cosine_ops', '') FROM pg_index i
  WHERE i.indrelid = %s AND i.indpred IS NULL AND o.opcname IN ('vector_cosine_ops', 'halfvec_cosine_ops') ORDER BY 1
 """
 
+_HIDDEN = "SELECT NOT has_table_privilege(%(oid)s::oid, 'SELECT') OR row_security_active(%(oid)s::oid)"
+
+# A view would run what its owner wrote.
+_ORDINARY = """
+SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
+"""
+
 _STORAGE = """
 SELECT relid::oid FROM pg_partition_tree(%(oid)s::oid::regclass) WHERE isleaf
  UNION SELECT oid FROM pg_class WHERE oid = %(oid)s AND relkind = 'r'
@@ -209,6 +219,8 @@ def vector_tables(
 
 def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str) -> VectorTable:
     table = _table(connection, oid)
+    if _is_hidden(connection, oid):
+        return VectorTable(table, 0, (), (), {}, {}, pgvector=pgvector, hidden=True)
     references = connection.execute(_REFERENCES, (oid,)).fetchall()
     storage = [one for (one,) in connection.execute(_STORAGE, {"oid": oid}).fetchall()]
     rows = connection.execute(estimated_rows(storage)).fetchone()
@@ -223,6 +235,10 @@ def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str) 
         {one.name: _length(connection, table, one) for one in table.columns if one.type in TEXTS},
         pgvector,
     )
+
+
+def _is_hidden(connection: psycopg.Connection[Any], oid: int) -> bool:
+    return connection.execute(_HIDDEN, {"oid": oid}).fetchone() == (True,)
 
 
 def _table(connection: psycopg.Connection[Any], oid: int) -> Table:
@@ -261,8 +277,14 @@ def _names(table: Table, column: Column) -> dict[str, sql.Composable]:
 
 
 def _collections(connection: psycopg.Connection[Any], table: Table, pgvector: str) -> tuple[Collection, ...]:
-    """Return the collections of LangChain's older table; none of another table."""
-    if table.name != LANGCHAIN_EMBEDDINGS or not any(one.name == "collection_id" for one in table.columns):
+    """Return the collections of LangChain's older table; none of another table, or of columns of other types."""
+    row = connection.execute(_ORDINARY, (table.schema, LANGCHAIN_COLLECTIONS)).fetchone()
+    if table.name != LANGCHAIN_EMBEDDINGS or row is None or _is_hidden(connection, row[0]):
+        return ()
+    referring = next((one.type for one in table.columns if one.name == "collection_id"), None)
+    types = {one.name: one.type for one in _table(connection, row[0]).columns}
+    # Of other types, an owner could have written the cast.
+    if (referring, types.get("uuid")) != ("uuid", "uuid") or types.get("name") not in TEXTS:
         return ()
     named = sql.SQL("SELECT uuid::text, name FROM {} ORDER BY name").format(
         sql.Identifier(table.schema, LANGCHAIN_COLLECTIONS)

@@ -56,6 +56,7 @@ class Site:
         for statement in re.split(r";\n", "".join(taken)):
             if re.sub(r"(?m)^--.*$", "", statement).strip():
                 self.admin.execute(statement.encode())
+        self.admin.execute("RESET search_path")
 
     def settings(self, *, with_documents: bool = True, **changes: Any) -> Settings:
         """The settings of worker.toml, as they are written but for those of the place; with the table of documents."""

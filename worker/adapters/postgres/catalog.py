@@ -447,8 +447,7 @@ def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> 
         for one in _below_view(connection, row[0], corpus):
             (definitions if one.kind in {"v", "function"} else below).append(one.oid)
     reached = reach(connection, [*governed, *below])
-    definitions += reached.functions
-    protection = Protection(tuple(tables), tuple(views), tuple(below), tuple(definitions), "", reached.relations)
+    protection = Protection(tuple(tables), tuple(views), tuple(below), tuple(definitions), *reached)
     (version,) = connection.execute(sql.SQL("SELECT ") + version_of(protection)).fetchone() or ("",)
     return replace(protection, version=version)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -58,9 +58,8 @@ SELECT quote_ident(polname), polrelid::regclass::text, polqual::text,
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """What the policies of tables read and call.
+class Reach(NamedTuple):
+    """Relations and functions that the policies of tables read and call.
 
     Attributes:
         relations: oids of these tables, and of all that their policies read.

@@ -37,17 +37,19 @@ class Protection:
         tables: names of its tables, as SQL: any table with such a name at the time of a read must be as safe.
         views: names of its views, as SQL.
         below: oids of the tables below its views.
-        definitions: oids of its views, of the views below them, and of the functions that they and policies call.
-        version: of all these definitions, and of the policies; see `version_of`.
+        definitions: oids of its views, of the views below them, and of the functions that they call.
         governed: oids of the tables whose policies decide: its own, and those that their policies read.
+        functions: oids of the functions that these policies call.
+        version: of all these; see `version_of`.
     """
 
     tables: tuple[str, ...] = ()
     views: tuple[str, ...] = ()
     below: tuple[int, ...] = ()
     definitions: tuple[int, ...] = ()
-    version: str = ""
     governed: tuple[int, ...] = ()
+    functions: tuple[int, ...] = ()
+    version: str = ""
 
 
 UNPROTECTED = Protection()
@@ -67,14 +69,21 @@ NOT EXISTS (SELECT FROM pg_roles r WHERE (r.rolsuper OR r.rolbypassrls) AND pg_h
 # Reads nothing, and locks what it names until the end of the transaction: no ALTER TABLE between check and read.
 _LOCKED = "NOT EXISTS (SELECT FROM {relation} WHERE false)"
 
-# Catalog rows that define views, functions and policies: any change of one rewrites its row.
+# Catalog rows that define views and functions: any change of one rewrites its row.
 _VERSION = """
 (SELECT coalesce(string_agg(version, ' ' ORDER BY version COLLATE "C"), '') FROM (
   SELECT 'view ' || c.oid || ' ' || c.xmin FROM pg_class c WHERE c.oid = ANY ({oids})
   UNION ALL SELECT 'rule ' || r.oid || ' ' || r.xmin FROM pg_rewrite r WHERE r.ev_class = ANY ({oids})
   UNION ALL SELECT 'function ' || p.oid || ' ' || p.xmin FROM pg_proc p WHERE p.oid = ANY ({oids})
-  UNION ALL SELECT 'policy ' || p.oid || ' ' || p.xmin FROM pg_policy p WHERE p.polrelid = ANY ({governed})
 ) AS rows (version))
+"""
+
+# The same of policies and of the functions that they call, and the tables that have the names now. In every read, so
+# by constants.
+_DECIDING = """
+(ARRAY[{tables}]::oid[]::text
+ || ARRAY(SELECT p.xmin FROM pg_policy p WHERE p.polrelid = ANY (ARRAY[{governed}]::oid[]) ORDER BY p.oid)::text
+ || ARRAY(SELECT p.xmin FROM pg_proc p WHERE p.oid = ANY (ARRAY[{functions}]::oid[]) ORDER BY p.oid)::text)
 """
 
 # Of a setting that does not exist: the one way in which an expression can end a transaction with an error of its own.
@@ -83,13 +92,20 @@ _PROTECTED = "CASE WHEN {conditions} THEN '' ELSE current_setting('retrieval.pol
 
 def version_of(protection: Protection) -> sql.Composed:
     """Compose an expression for the version of what decides: equal while none of it is changed or replaced."""
+    deciding = sql.SQL(_DECIDING).format(
+        tables=_listed([_oid_of(table) for table in protection.tables]),
+        governed=_listed([sql.Literal(oid) for oid in protection.governed]),
+        functions=_listed([sql.Literal(oid) for oid in protection.functions]),
+    )
+    if not protection.views:
+        return deciding
     oids = [*(_oid_of(view) for view in protection.views), *map(sql.Literal, protection.definitions)]
-    governed = [*(_oid_of(table) for table in protection.tables), *map(sql.Literal, protection.governed)]
-    return sql.SQL(_VERSION).format(oids=_array(oids), governed=_array(governed))
+    views = sql.SQL(_VERSION).format(oids=sql.SQL("ARRAY[{}]::oid[]").format(_listed(oids)))
+    return sql.SQL("{} || {}").format(deciding, views)
 
 
-def _array(oids: Sequence[sql.Composable]) -> sql.Composed:
-    return sql.SQL("ARRAY[{}]::oid[]").format(sql.SQL(", ").join(oids))
+def _listed(oids: Sequence[sql.Composable]) -> sql.Composed:
+    return sql.SQL(", ").join(oids)
 
 
 @cache
@@ -109,7 +125,7 @@ def _conditions(protection: Protection) -> list[sql.Composable]:
         conditions.append(sql.SQL(_UNPROTECTED).format(relations=sql.SQL(", ").join(relations)))
     if protection is not OF_RECORDS:  # whose statements name the owner themselves
         now, then = version_of(protection), sql.Literal(protection.version)
-        conditions.append(sql.SQL("{} = {}").format(now, then))
+        conditions.append(sql.SQL("({}) = {}").format(now, then))
         names = (*protection.tables, *protection.views)
         conditions += [sql.SQL(_LOCKED).format(relation=sql.SQL(name)) for name in names]
     return conditions

@@ -23,30 +23,30 @@ GRANT USAGE ON SCHEMA retrieval TO retrieval_worker;
 -- Never changed: a later normaliser is hash_chunk_v2 beside it.
 -- convert_to() is only STABLE (it depends on the database's encoding), so the function is declared
 -- IMMUTABLE here on the strength of UTF-8 being asked for by name.
+-- Names in a body that is not text are looked up now, not by the search_path of whoever calls it.
 CREATE OR REPLACE FUNCTION retrieval.hash_chunk_v1(chunk text) RETURNS bytea
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-AS $$
-  SELECT sha256(convert_to(
-    btrim(
-      regexp_replace(
-        chunk,
-        E'[\u0009-\u000D\u001C-\u0020\u0085\u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]+',
-        ' ', 'g'),
-      ' '),
-    'UTF8'))
-$$;
+RETURN sha256(convert_to(
+  btrim(
+    regexp_replace(
+      chunk,
+      E'[\u0009-\u000D\u001C-\u0020\u0085\u00A0\u1680\u2000-\u200A\u2028\u2029\u202F\u205F\u3000]+',
+      ' ', 'g'),
+    ' '),
+  'UTF8'));
 
 CREATE OR REPLACE FUNCTION retrieval.text_signature_bit(word text) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-AS $$
-  SELECT get_byte(hash, 0) + 256 * (get_byte(hash, 1) & 7) FROM (SELECT sha256(convert_to(word, 'UTF8'))) AS hashed (hash)
-$$;
+BEGIN ATOMIC
+  SELECT get_byte(hashed.hash, 0) + 256 * (get_byte(hashed.hash, 1) & 7)
+    FROM (SELECT sha256(convert_to(word, 'UTF8'))) AS hashed (hash);
+END;
 
 -- Which words a text may hold, as one of 2,048 bits for each: a B-tree can keep it beside the ids, so that full-text
 -- search under row-level security, where a GIN index is out of reach, reads only the chunks that may match. As
 -- unchangeable as hash_chunk_v1: stored columns were made by it.
 CREATE OR REPLACE FUNCTION retrieval.text_signature(document tsvector) RETURNS bit(2048)
-LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE
+LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
   signature bit(2048) := repeat('0', 2048)::bit(2048);
@@ -190,30 +190,35 @@ ALTER TABLE retrieval.run_feedback ENABLE ROW LEVEL SECURITY;
 
 DROP POLICY IF EXISTS own ON retrieval.runs;
 CREATE POLICY own ON retrieval.runs
-  USING (owner = (SELECT nullif(current_setting('retrieval.owner', true), '')));
+  USING (runs.owner = (SELECT nullif(current_setting('retrieval.owner', true), '')));
 DROP POLICY IF EXISTS audit ON retrieval.runs;
 CREATE POLICY audit ON retrieval.runs FOR SELECT
   USING ((SELECT current_setting('retrieval.audit', true)) = 'on');
 -- EXISTS, not IN: the planner may then ask for the one run instead of hashing all of an owner's.
 DROP POLICY IF EXISTS own ON retrieval.run_records;
-CREATE POLICY own ON retrieval.run_records USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
+CREATE POLICY own ON retrieval.run_records
+  USING (EXISTS (SELECT FROM retrieval.runs WHERE runs.id = run_records.run));
 DROP POLICY IF EXISTS own ON retrieval.run_pins;
-CREATE POLICY own ON retrieval.run_pins USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
+CREATE POLICY own ON retrieval.run_pins
+  USING (EXISTS (SELECT FROM retrieval.runs WHERE runs.id = run_pins.run));
 DROP POLICY IF EXISTS own ON retrieval.run_events;
-CREATE POLICY own ON retrieval.run_events USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
+CREATE POLICY own ON retrieval.run_events
+  USING (EXISTS (SELECT FROM retrieval.runs WHERE runs.id = run_events.run));
 DROP POLICY IF EXISTS own ON retrieval.run_checks;
-CREATE POLICY own ON retrieval.run_checks USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
+CREATE POLICY own ON retrieval.run_checks
+  USING (EXISTS (SELECT FROM retrieval.runs WHERE runs.id = run_checks.run));
 DROP POLICY IF EXISTS own ON retrieval.run_feedback;
-CREATE POLICY own ON retrieval.run_feedback USING (EXISTS (SELECT FROM retrieval.runs r WHERE r.id = run));
+CREATE POLICY own ON retrieval.run_feedback
+  USING (EXISTS (SELECT FROM retrieval.runs WHERE runs.id = run_feedback.run));
 
 ALTER TABLE retrieval.packages ENABLE ROW LEVEL SECURITY;
 ALTER TABLE retrieval.responses ENABLE ROW LEVEL SECURITY;
 DROP POLICY IF EXISTS own ON retrieval.packages;
 CREATE POLICY own ON retrieval.packages
-  USING (owner = (SELECT nullif(current_setting('retrieval.owner', true), '')));
+  USING (packages.owner = (SELECT nullif(current_setting('retrieval.owner', true), '')));
 DROP POLICY IF EXISTS own ON retrieval.responses;
 CREATE POLICY own ON retrieval.responses
-  USING (owner = (SELECT nullif(current_setting('retrieval.owner', true), '')));
+  USING (responses.owner = (SELECT nullif(current_setting('retrieval.owner', true), '')));
 GRANT SELECT, INSERT ON retrieval.packages, retrieval.responses TO retrieval_worker;
 
 GRANT SELECT, INSERT ON retrieval.runs, retrieval.run_records, retrieval.run_pins, retrieval.run_events,

@@ -1,10 +1,10 @@
 -- The reference schema of the corpora. Idempotent: `retrieval-worker migrate` runs records.sql and then this,
--- whole, in one transaction.
+-- whole, in one transaction. pgvector is where it is installed: `public` in this file, which `migrate` replaces.
 --
 -- A backend with tables of its own needs none of this but SELECT for the worker's role
 -- (`retrieval-worker migrate --records-only`; see docs/schema.md).
 
-CREATE EXTENSION IF NOT EXISTS vector;
+CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public;
 
 CREATE OR REPLACE FUNCTION pg_temp.has_hnsw(indexed regclass) RETURNS boolean
 LANGUAGE sql STABLE
@@ -17,14 +17,14 @@ $$;
 -- after a transaction, so '' is nobody.
 CREATE OR REPLACE FUNCTION retrieval.asker(setting text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$ SELECT nullif(current_setting(setting, true), '') $$;
+RETURN nullif(current_setting(setting, true), '');
 
 -- Everything a grant may name for the caller: the user id, and 'role:<name>' for each role. 'role:' is reserved: a user id
 -- that begins so is named by no grant, so that no user gets what is granted to a role. Whatever is no JSON list of roles
 -- gives none: a claim of another form must not fail the query.
 CREATE OR REPLACE FUNCTION retrieval.asker_grantees() RETURNS text[]
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$
+BEGIN ATOMIC
   WITH claim AS (
     SELECT CASE WHEN pg_input_is_valid(stated, 'jsonb') THEN stated::jsonb END AS roles
       FROM (SELECT retrieval.asker('app.roles') AS stated) AS raw
@@ -34,8 +34,8 @@ AS $$
       (SELECT array_agg('role:' || role)
          FROM claim, jsonb_array_elements_text(CASE jsonb_typeof(roles) WHEN 'array' THEN roles ELSE '[]' END) AS role),
       (SELECT id FROM retrieval.asker('app.user_id') AS id WHERE NOT starts_with(id, 'role:'))),
-    NULL)
-$$;
+    NULL);
+END;
 
 -- --- documents: the corpus with owners --------------------------------------------------------------
 
@@ -70,7 +70,7 @@ CREATE TABLE IF NOT EXISTS public.document_chunks (
   section      text,
   coordinates  jsonb,
   metadata     jsonb NOT NULL DEFAULT '{}',
-  embedding    vector(768),
+  embedding    public.vector(768),
   chunk_hash   bytea GENERATED ALWAYS AS (retrieval.hash_chunk_v1(text_content)) STORED,
   created_at   timestamptz NOT NULL DEFAULT now()
 );
@@ -85,7 +85,7 @@ DO $$
 BEGIN
   IF NOT pg_temp.has_hnsw('public.document_chunks') THEN
     CREATE INDEX document_chunks_embedding_idx ON public.document_chunks
-      USING hnsw ((embedding::halfvec(768)) halfvec_cosine_ops) WITH (m = 32, ef_construction = 200);
+      USING hnsw ((embedding::public.halfvec(768)) public.halfvec_cosine_ops) WITH (m = 32, ef_construction = 200);
   END IF;
 END $$;
 CREATE INDEX IF NOT EXISTS document_chunks_document_idx ON public.document_chunks (document_id);
@@ -165,7 +165,7 @@ CREATE TABLE IF NOT EXISTS public.doc_embeddings (
   section_title text NOT NULL,
   content       text NOT NULL,
   metadata      jsonb NOT NULL DEFAULT '{}',
-  embedding     vector(768),
+  embedding     public.vector(768),
   chunk_hash    bytea GENERATED ALWAYS AS (retrieval.hash_chunk_v1(content)) STORED,
   text_search   tsvector STORAGE MAIN GENERATED ALWAYS AS (
     setweight(to_tsvector('english'::regconfig, page_name || ' ' || section_title), 'A')
@@ -179,7 +179,7 @@ DO $$
 BEGIN
   IF NOT pg_temp.has_hnsw('public.doc_embeddings') THEN
     CREATE INDEX doc_embeddings_embedding_idx ON public.doc_embeddings
-      USING hnsw ((embedding::halfvec(768)) halfvec_cosine_ops) WITH (m = 32, ef_construction = 200);
+      USING hnsw ((embedding::public.halfvec(768)) public.halfvec_cosine_ops) WITH (m = 32, ef_construction = 200);
   END IF;
 END $$;
 CREATE INDEX IF NOT EXISTS doc_embeddings_page_idx ON public.doc_embeddings (page_url);
@@ -190,7 +190,7 @@ CREATE INDEX IF NOT EXISTS doc_embeddings_text_idx ON public.doc_embeddings USIN
 -- name another one, so the function says it once for all three.
 CREATE OR REPLACE FUNCTION retrieval.example_text(title text, description text, code text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$ SELECT title || E'\n' || description || E'\n\n' || code $$;
+RETURN title || E'\n' || description || E'\n\n' || code;
 
 CREATE TABLE IF NOT EXISTS public.example_strudels (
   id          text COLLATE "C" PRIMARY KEY,
@@ -200,7 +200,7 @@ CREATE TABLE IF NOT EXISTS public.example_strudels (
   tags        text[] NOT NULL DEFAULT '{}',
   url         text NOT NULL DEFAULT '',
   content     text NOT NULL GENERATED ALWAYS AS (retrieval.example_text(title, description, code)) STORED,
-  embedding   vector(768),
+  embedding   public.vector(768),
   chunk_hash  bytea GENERATED ALWAYS AS (
     retrieval.hash_chunk_v1(retrieval.example_text(title, description, code))
   ) STORED,
@@ -216,7 +216,7 @@ DO $$
 BEGIN
   IF NOT pg_temp.has_hnsw('public.example_strudels') THEN
     CREATE INDEX example_strudels_embedding_idx ON public.example_strudels
-      USING hnsw ((embedding::halfvec(768)) halfvec_cosine_ops) WITH (m = 32, ef_construction = 200);
+      USING hnsw ((embedding::public.halfvec(768)) public.halfvec_cosine_ops) WITH (m = 32, ef_construction = 200);
   END IF;
 END $$;
 CREATE INDEX IF NOT EXISTS example_strudels_hash_idx ON public.example_strudels (chunk_hash);

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
 import redis
+from tests.command_line import command_line
 
 from worker.jobs.engine import Engine
 
+from .adopting import Site
 from .large import Large, large_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
@@ -56,3 +60,19 @@ def unnoticed(stack: Stack, database: str) -> Iterator[psycopg.Connection[Any]]:
     with psycopg.connect(stack.postgres.dsn(database), autocommit=True) as connection:
         connection.execute("SET track_counts = off")
         yield connection
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def site(stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Site]:
+    """An empty database of an application."""
+    name = f"adopted_{next(_numbers)}"
+    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
+        admin.execute(f"CREATE DATABASE {name}".encode())
+        url = stack.postgres.dsn(name)
+        with psycopg.connect(url, autocommit=True) as own:
+            own.execute("CREATE EXTENSION vector")
+            yield Site(url, own, command_line(capsys, {}), tmp_path, stack)
+        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())

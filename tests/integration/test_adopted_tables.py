@@ -16,7 +16,6 @@ import numpy as np
 import psycopg
 import pytest
 from psycopg import sql
-from tests.command_line import Command, command_line
 from tests.integration.library_tables import write
 
 from retrieval_client.contract.base import parse_job
@@ -29,15 +28,15 @@ from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal
-from worker.settings import Settings, from_values, read_values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
+    from tests.integration.adopting import Site
 
-    from worker.cli.devstack.stack import Stack
+    from worker.settings import Settings
 
 ROWS = 60
 RED, BLUE = (str(uuid.UUID(int=n)) for n in (1, 2))
@@ -247,72 +246,6 @@ RECIPES = {
 
 
 # --- from the table to an answer ----------------------------------------------------------------
-
-
-@dataclass
-class Site:
-    """A database with tables, and the commands of an operator.
-
-    Attributes:
-        url: of the database, as its owner.
-        admin: a connection to it.
-        run: runs a command.
-        folder: to work in.
-    """
-
-    url: str
-    admin: psycopg.Connection[Any]
-    run: Command
-    folder: Path
-    stack: Stack
-
-    def adopt(self) -> dict[str, Any]:
-        """Install the records and adopt all tables, with the first two commands; return what the second one says."""
-        for command in (("migrate", "--records-only"), ("adopt", "--out", str(self.folder / "adopted"), "--json")):
-            done = self.run(*command, MIGRATION_CONNECTION_STRING=self.url)
-            assert done.returncode == 0, done.stderr
-        said: dict[str, Any] = json.loads(done.stdout)
-        return said
-
-    def choose(self, *chosen: str) -> None:
-        """Run tables.sql with the choices of these claims, and every index."""
-        text = (self.folder / "adopted" / "tables.sql").read_text()
-        parts = re.split(r"(?m)^(?=-- Choice: |-- Without an HNSW index|-- ={12} )", text)
-        taken = [
-            re.sub(r"(?m)^--(?=\S)", "", part)
-            if part.startswith("-- Without") or any(f"claim {claim}." in part.split("\n", 1)[0] for claim in chosen)
-            else part
-            for part in parts
-        ]
-        for statement in re.split(r";\n", "".join(taken)):
-            if re.sub(r"(?m)^--.*$", "", statement).strip():
-                self.admin.execute(statement.encode())
-
-    def settings(self, **changes: Any) -> Settings:
-        """The settings of worker.toml, as they are written but for those of the place; with the table of documents."""
-        file = self.folder / "adopted" / "worker.toml"
-        tables = file.with_name("with_documents.toml")
-        tables.write_text(re.sub(r"(?m)^#(?=\S)", "", file.read_text()))
-        place = {
-            "database_connection_string": re.sub(r"//[^@]*@", "//retrieval_worker@", self.url),
-            "broker_url": self.stack.redis.url(0),
-            "result_backend": self.stack.redis.url(1),
-            "trust_queue": True,
-        }
-        return from_values(read_values(tables) | place | changes)
-
-
-@pytest.fixture
-def site(stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Site]:
-    """An empty database of an application."""
-    name = f"adopted_{next(_numbers)}"
-    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}".encode())
-        url = stack.postgres.dsn(name)
-        with psycopg.connect(url, autocommit=True) as own:
-            own.execute("CREATE EXTENSION vector")
-            yield Site(url, own, command_line(capsys, {}), tmp_path, stack)
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 FILTERS: dict[str, tuple[Callable[[Recipe], dict[str, Any]], Callable[[Row], bool]]] = {

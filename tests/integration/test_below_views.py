@@ -188,18 +188,18 @@ def test_a_table_that_shadows_another_is_checked_like_the_first(
     make_settings: MakeSettings, database: str, settings: Settings, admin: Admin
 ) -> None:
     """A name without a schema: what takes its place in the search path later must be as safe."""
+    admin.execute(f"ALTER ROLE retrieval_worker IN DATABASE {database} SET search_path = shop, public")
     with contextlib.closing(
         Engine(make_settings(database, corpora=chunks(settings, "document_chunks")), time.perf_counter)
     ) as engine:
         before = found(engine)
         admin.execute(
-            "CREATE SCHEMA retrieval_worker; CREATE TABLE retrieval_worker.document_chunks AS TABLE document_chunks;"
-            "GRANT USAGE ON SCHEMA retrieval_worker TO retrieval_worker;"
-            "GRANT SELECT ON retrieval_worker.document_chunks TO retrieval_worker"
+            "CREATE SCHEMA shop; CREATE TABLE shop.document_chunks AS TABLE document_chunks;"
+            "GRANT USAGE ON SCHEMA shop TO retrieval_worker; GRANT SELECT ON shop.document_chunks TO retrieval_worker"
         )
         with pytest.raises(SettingsError, match="document_chunks has no row-level security"):
             found(engine)
-        admin.execute("DROP SCHEMA retrieval_worker CASCADE")
+        admin.execute("DROP SCHEMA shop CASCADE")
         assert found(engine) == before
 
 

@@ -53,6 +53,33 @@ def test_a_table_that_no_policy_opens_is_named(settings: Settings, admin: psycop
     assert [one for one in said(settings, "corpus documents", "advice") if one.startswith(sentence)]
 
 
+def test_rows_that_anybody_sees_are_counted(settings: Settings, admin: psycopg.Connection[Any]) -> None:
+    """As no one and as two invented callers, whatever types the policies cast claims to; all rows are an advice."""
+
+    def counted(level: str) -> list[str]:
+        return [one for one in said(settings, "corpus documents", level) if one.startswith("rows visible")]
+
+    admin.execute("ANALYZE")
+    (public,) = admin.execute(
+        "SELECT count(*) FROM document_chunks JOIN documents d ON d.id = document_id WHERE visibility = 'public'"
+    ).fetchone() or (0,)
+    shown = f"rows visible to no one: {public}; to two invented callers: {public} and {public}; of about 105"
+    assert counted("ok") == [shown]
+    admin.execute("CREATE POLICY slip ON documents USING (true)")
+    (advice,) = counted("advice")
+    assert advice.startswith(
+        "rows visible to no one: 105; to two invented callers: 105 and 105; of about 105. Every caller sees all of it"
+    )
+    admin.execute("DROP POLICY slip ON documents; DROP POLICY chunks_visible ON document_chunks")
+    admin.execute(
+        "CREATE POLICY cast_claims ON document_chunks USING (current_setting('app.tenant_id')::uuid IS NULL"
+        " OR current_setting('app.user_id')::integer < 0 OR 'x' IN (SELECT jsonb_array_elements_text("
+        "current_setting('app.roles')::jsonb)))"
+    )
+    none = "rows visible to no one: none, the policies fail; to two invented callers: 0 and 0; of about 105"
+    assert counted("ok") == [none]
+
+
 def test_a_setting_that_a_policy_reads_and_no_claim_sets_is_named(
     settings: Settings, admin: psycopg.Connection[Any], engine: Engine
 ) -> None:

@@ -31,6 +31,7 @@ from worker.adapters.providers.language_model import Prompt
 from worker.adapters.providers.language_model import make as make_model
 from worker.adapters.providers.local_embedder import LocalEmbedder
 from worker.adapters.providers.reranker import rerankers
+from worker.cli.visibility import visible_rows
 from worker.core.text.fingerprint import AGREE, agree, cosines, unrelated
 from worker.jobs.drift import watcher
 from worker.jobs.principal import check_keys
@@ -208,6 +209,9 @@ def _corpus(
     quoted = identifier(corpus.table).as_string(connection)
     column = corpus.columns.embedding
     yield _rows(connection, subject, corpus, types)
+    if not corpus.public:
+        (rows,) = connection.execute(estimated_rows(types.storage)).fetchone() or (0,)
+        yield visible_rows(connection, settings, name, rows)
     embedding = types.columns[column]
     if embedding.modifier == -1:
         yield Finding(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from worker.adapters.postgres import embedders
 from worker.adapters.postgres.column_types import INDEXED_DIMENSIONS, fits_in_line
+from worker.adapters.postgres.ownership import check_owners, vector_schema
 from worker.adapters.postgres.text_statistics import refresh
 from worker.cli.corpus_files import EMBED_WITH, Document
 from worker.cli.usage import WrongUsage
@@ -67,7 +69,8 @@ _DIMENSIONS_OF = """
 SELECT atttypmod FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'embedding' AND NOT attisdropped
 """
 
-_OVER_HALFVEC = b"((embedding::halfvec(%d)) halfvec_cosine_ops)" % DIMENSIONS
+_OVER_HALFVEC = b"((embedding::public.halfvec(%d)) public.halfvec_cosine_ops)" % DIMENSIONS
+_PGVECTOR = re.compile(rb"public\.(?=(?:half)?vec(?:tor)?[(_])")
 
 LOCK_SECONDS = 10.0
 """Seconds that `migrate` waits for a lock: sessions behind it in the lock's queue, also searches, wait as well."""
@@ -92,32 +95,39 @@ def migrate(
 
     Raises:
         psycopg.errors.LockNotAvailable: the lock was held longer; nothing is changed.
+        SettingsError: another role owns some of what would be updated; nothing is changed.
         WrongUsage: the tables hold embeddings of other dimensions; nothing is changed.
     """
     with connection.transaction():
+        connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
         connection.execute("SELECT set_config('lock_timeout', %s, true)", (str(int(lock_seconds * 1000)),))
+        # Made first: a schema that another role makes meanwhile is seen by the check.
+        connection.execute("CREATE SCHEMA IF NOT EXISTS retrieval")
+        check_owners(connection, () if records_only else _TABLES)
         connection.execute((config_folder() / "records.sql").read_bytes())
         if not records_only:
             size = _dimensions_to_install(connection, dimensions)
-            connection.execute(reference_schema(size, index or "halfvec"))
+            connection.execute(reference_schema(size, index or "halfvec", vector_schema(connection) or "public"))
 
 
-def reference_schema(dimensions: int, index: str = "halfvec") -> bytes:
+def reference_schema(dimensions: int, index: str = "halfvec", pgvector: str = "public") -> bytes:
     """Return the reference schema for embeddings of these dimensions: above 2,000 they are ``halfvec``.
 
     Args:
         dimensions: of the embeddings.
         index: what the HNSW indexes are over: ``halfvec`` or ``vector``.
+        pgvector: schema of pgvector, as SQL.
 
     >>> [line.split(b" WITH")[0] for line in reference_schema(2001).splitlines() if b"USING hnsw" in line][0]
-    b'      USING hnsw (embedding halfvec_cosine_ops)'
+    b'      USING hnsw (embedding public.halfvec_cosine_ops)'
     """
     kind = b"vector" if dimensions <= INDEXED_DIMENSIONS["vector"] else b"halfvec"
     schema = (config_folder() / "schema.sql").read_bytes()
     if kind.decode() == index:
-        schema = schema.replace(_OVER_HALFVEC, b"(embedding %b_cosine_ops)" % kind)
+        schema = schema.replace(_OVER_HALFVEC, b"(embedding public.%b_cosine_ops)" % kind)
     schema = schema.replace(b"halfvec(%d)" % DIMENSIONS, b"halfvec(%d)" % dimensions)
-    schema = schema.replace(b" vector(%d)" % DIMENSIONS, b" %b(%d)" % (kind, dimensions))
+    schema = schema.replace(b" public.vector(%d)" % DIMENSIONS, b" public.%b(%d)" % (kind, dimensions))
+    schema = _PGVECTOR.sub(lambda _: pgvector.encode() + b".", schema)
     if fits_in_line(kind.decode(), dimensions):
         return schema
     return schema.replace(b"COLUMN embedding SET STORAGE PLAIN", b"COLUMN embedding SET STORAGE EXTERNAL")
@@ -174,7 +184,10 @@ def load(
         WrongUsage: see `check_chunk_ids`; nothing is written.
     """
     check_chunk_ids(connection, [file])
-    register_vector(connection)
+    with connection.transaction():
+        types = vector_schema(connection) or "public"
+        connection.execute(f"SET LOCAL search_path = pg_catalog, {types}, pg_temp".encode())
+        register_vector(connection)
     target, columns = _TARGETS[file.corpus], embed_with.get(file.corpus, ())
     dimensions = dimensions_of(connection, target.table) or DIMENSIONS
     for start in range(0, len(file.items), _ITEMS_AT_ONCE):
@@ -338,3 +351,4 @@ _TARGETS = {
 
 REFERENCE_TABLES = tuple(target.table for target in _TARGETS.values())
 """The reference schema's tables of embeddings."""
+_TABLES = (*REFERENCE_TABLES, "public.documents", "public.document_grants")

@@ -13,6 +13,7 @@ from psycopg import sql
 from worker.adapters.postgres.column_types import INDEXED_DIMENSIONS
 from worker.adapters.postgres.index_advice import EF_CONSTRUCTION, M
 from worker.adapters.postgres.indexes import Hnsw, hnsw
+from worker.adapters.postgres.ownership import vector_schema
 from worker.cli.loader import REFERENCE_TABLES, dimensions_of
 from worker.cli.usage import WrongUsage
 
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _COMMANDS = {
-    "vector": "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw (embedding vector_cosine_ops)",
-    "halfvec": "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw ((embedding::halfvec({size})) halfvec_cosine_ops)",
+    "vector": "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw (embedding {pgvector}.vector_cosine_ops)",
+    "halfvec": (
+        "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw"
+        " ((embedding::{pgvector}.halfvec({size})) {pgvector}.halfvec_cosine_ops)"
+    ),
 }
 _PARAMETERS = f" WITH (m = {M}, ef_construction = {EF_CONSTRUCTION})"
 
@@ -116,7 +120,8 @@ def _build(connection: psycopg.Connection[Any], table: str, kind: str) -> None:
     with suppress(psycopg.Error):
         connection.execute(_ENDS_WITH_ITS_CLIENT)
     command = sql.SQL(_COMMANDS[kind] + _PARAMETERS)
-    connection.execute(command.format(sql.Identifier(index), sql.Identifier(schema, name), size=sql.Literal(size)))
+    parts = {"size": sql.Literal(size), "pgvector": sql.SQL(vector_schema(connection) or "public")}
+    connection.execute(command.format(sql.Identifier(index), sql.Identifier(schema, name), **parts))
 
 
 @contextmanager

@@ -169,8 +169,8 @@ class CorpusSettings(Section):
         date: Field of `metadata` with the date that a profile's `temporal` reads, in ISO 8601; UTC without a zone.
         path_field: Field of `metadata` that names the document in contexts and citations. Default: the document's id.
         documents: Table of documents, for path filters and for callers who see few rows.
-        trusted_functions: `SECURITY DEFINER` functions (`schema.name`) that a view of the corpus may call
-            (docs/schema.md#views).
+        trusted_functions: Functions (`schema.name`) that a view of the corpus may call though they are
+            `SECURITY DEFINER`, and its policies though another role owns them (docs/schema.md#views).
     """
 
     table: QualifiedName

@@ -6,7 +6,7 @@ Checked in full once per process, before the first job, and again where a read f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from psycopg import sql
@@ -14,6 +14,7 @@ from psycopg import sql
 from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.column_types import ColumnType, wrong_document_types, wrong_types
 from worker.adapters.postgres.indexes import indexed_kinds
+from worker.adapters.postgres.policies import policy_problems, reach
 from worker.adapters.postgres.privileges import (
     Role,
     hidden_schema,
@@ -305,7 +306,10 @@ def _check_relation(
         )
     if not corpus.public:
         problems += _unprotected(label, table_sql, kind, row_security, security_invoker)
-        for below in _below_view(connection, oid, corpus) if kind == "v" else ():
+        dependencies = _below_view(connection, oid, corpus) if kind == "v" else []
+        tables = [oid, *(one.oid for one in dependencies if one.kind != "function")]
+        problems += [f"{label}: {problem}" for problem in policy_problems(connection, tables, corpus.trusted_functions)]
+        for below in dependencies:
             if below.kind != "function":
                 _check_below(connection, label, below.name, below.oid, role, problems)
             elif below.security_definer:
@@ -428,20 +432,29 @@ def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> 
     views: list[str] = []
     below: list[int] = []
     definitions: list[int] = []
-    names = [corpus.table, *([corpus.documents.table] if corpus.documents is not None else [])]
-    for name in names:
+    governed: list[int] = []
+    for name in _relations(corpus):
         quoted = identifier(name).as_string(connection)
         if hidden_schema(connection, name) is not None:
             continue  # already reported
-        row = connection.execute(_RELATION, (oid_of(connection, quoted),)).fetchone()
+        oid = oid_of(connection, quoted)
+        row = connection.execute(_RELATION, (oid,)).fetchone()
+        governed += [] if oid is None else [oid]
         if row is None or row[1] != "v":
             tables.append(quoted)
             continue
         views.append(quoted)
         for one in _below_view(connection, row[0], corpus):
             (definitions if one.kind in {"v", "function"} else below).append(one.oid)
-    (version,) = connection.execute(sql.SQL("SELECT ") + version_of(views, definitions)).fetchone() or ("",)
-    return Protection(tuple(tables), tuple(views), tuple(below), tuple(definitions), version)
+    reached = reach(connection, [*governed, *below])
+    protection = Protection(tuple(tables), tuple(views), tuple(below), tuple(definitions), *reached)
+    (version,) = connection.execute(sql.SQL("SELECT ") + version_of(protection)).fetchone() or ("",)
+    return replace(protection, version=version)
+
+
+def _relations(corpus: CorpusSettings) -> list[str]:
+    """Return the names of a corpus's tables in the settings."""
+    return [corpus.table, *([corpus.documents.table] if corpus.documents is not None else [])]
 
 
 def _storage(connection: psycopg.Connection[Any], table: str) -> tuple[int, ...]:

@@ -47,6 +47,14 @@ _LIMIT = "set_config('{0}', CASE current_setting('{0}') WHEN '0' THEN '{1}' ELSE
 _SET_LIMITS = ("SELECT " + ", ".join(_LIMIT.format(*limit) for limit in LIMITS.items())).encode()
 
 
+# Any role that may create schemas could name one as the worker's, and put its own functions and tables first.
+_WITHOUT_USER = rb"""
+SELECT set_config('search_path', string_agg(part, ',' ORDER BY place), false)
+  FROM unnest(string_to_array(current_setting('search_path'), ',')) WITH ORDINALITY AS parts (part, place)
+ WHERE btrim(part, ' "') <> '$user' HAVING count(*) > 0
+"""
+
+
 def conninfo(dsn: str) -> str:
     """Add `LINK` to a connection string; the string's own settings win.
 
@@ -93,10 +101,16 @@ def check(connection: PatientConnection) -> None:
 
 def configure(connection: PatientConnection) -> None:
     """Configure a new connection of the pool."""
+    limit_search_path(connection)
     register_vector(connection)
     set_json_loads(orjson.loads, connection)
     connection.adapters.register_loader("jsonb", _Jsonb)
     connection.execute(_SET_LIMITS)
+
+
+def limit_search_path(connection: psycopg.Connection[Any]) -> None:
+    """Take the schema that is named as the role out of a connection's search path."""
+    connection.execute(_WITHOUT_USER)
 
 
 class _Jsonb(Loader):

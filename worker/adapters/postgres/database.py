@@ -408,6 +408,7 @@ def connected(dsn: str) -> Iterator[PatientConnection]:
         raise _refused(dsn) or error from None
     with made as connection:
         connection.patience = _QUESTION_SECONDS
+        connections.limit_search_path(connection)
         yield connection
 
 

@@ -38,13 +38,17 @@ class Protection:
         views: names of its views, as SQL.
         below: oids of the tables below its views.
         definitions: oids of its views, of the views below them, and of the functions that they call.
-        version: of all these definitions; see `version_of`.
+        governed: oids of the tables whose policies decide: its own, and those that their policies read.
+        functions: oids of the functions that these policies call.
+        version: of all these; see `version_of`.
     """
 
     tables: tuple[str, ...] = ()
     views: tuple[str, ...] = ()
     below: tuple[int, ...] = ()
     definitions: tuple[int, ...] = ()
+    governed: tuple[int, ...] = ()
+    functions: tuple[int, ...] = ()
     version: str = ""
 
 
@@ -74,14 +78,34 @@ _VERSION = """
 ) AS rows (version))
 """
 
+# The same of policies and of the functions that they call, and the tables that have the names now. In every read, so
+# by constants.
+_DECIDING = """
+(ARRAY[{tables}]::oid[]::text
+ || ARRAY(SELECT p.xmin FROM pg_policy p WHERE p.polrelid = ANY (ARRAY[{governed}]::oid[]) ORDER BY p.oid)::text
+ || ARRAY(SELECT p.xmin FROM pg_proc p WHERE p.oid = ANY (ARRAY[{functions}]::oid[]) ORDER BY p.oid)::text)
+"""
+
 # Of a setting that does not exist: the one way in which an expression can end a transaction with an error of its own.
 _PROTECTED = "CASE WHEN {conditions} THEN '' ELSE current_setting('retrieval.policies_do_not_apply') END"
 
 
-def version_of(views: Sequence[str], definitions: Sequence[int]) -> sql.Composed:
-    """Compose an expression for the version of views and functions: equal while none is changed or replaced."""
-    oids = [*(_oid_of(view) for view in views), *map(sql.Literal, definitions)]
-    return sql.SQL(_VERSION).format(oids=sql.SQL("ARRAY[{}]::oid[]").format(sql.SQL(", ").join(oids)))
+def version_of(protection: Protection) -> sql.Composed:
+    """Compose an expression for the version of what decides: equal while none of it is changed or replaced."""
+    deciding = sql.SQL(_DECIDING).format(
+        tables=_listed([_oid_of(table) for table in protection.tables]),
+        governed=_listed([sql.Literal(oid) for oid in protection.governed]),
+        functions=_listed([sql.Literal(oid) for oid in protection.functions]),
+    )
+    if not protection.views:
+        return deciding
+    oids = [*(_oid_of(view) for view in protection.views), *map(sql.Literal, protection.definitions)]
+    views = sql.SQL(_VERSION).format(oids=sql.SQL("ARRAY[{}]::oid[]").format(_listed(oids)))
+    return sql.SQL("{} || {}").format(deciding, views)
+
+
+def _listed(oids: Sequence[sql.Composable]) -> sql.Composed:
+    return sql.SQL(", ").join(oids)
 
 
 @cache
@@ -99,10 +123,9 @@ def _conditions(protection: Protection) -> list[sql.Composable]:
     relations = [*(_oid_of(table) for table in protection.tables), *map(sql.Literal, protection.below)]
     if relations:
         conditions.append(sql.SQL(_UNPROTECTED).format(relations=sql.SQL(", ").join(relations)))
-    if protection.views:
-        now = version_of(protection.views, protection.definitions)
-        conditions.append(sql.SQL("{} = {}").format(now, sql.Literal(protection.version)))
     if protection is not OF_RECORDS:  # whose statements name the owner themselves
+        now, then = version_of(protection), sql.Literal(protection.version)
+        conditions.append(sql.SQL("({}) = {}").format(now, then))
         names = (*protection.tables, *protection.views)
         conditions += [sql.SQL(_LOCKED).format(relation=sql.SQL(name)) for name in names]
     return conditions

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from worker.cli.adoption.proposals import Choice, Proposal, Skipped
+    from worker.cli.adoption.tables import Table
 
 SETTINGS, STATEMENTS = "worker.toml", "tables.sql"
 _ROLE = "retrieval_worker"
@@ -140,7 +141,10 @@ def statements_file(proposals: Sequence[Proposal], skipped: Sequence[Skipped]) -
     lines = [
         "-- Proposed by 'retrieval-worker adopt', which changed nothing. Review it; remove the dashes of the lines",
         "-- that you choose (those without a space after them); then run it as the owner of the tables, after",
-        "-- 'retrieval-worker migrate --records-only', which makes the role retrieval_worker.",
+        "-- 'retrieval-worker migrate --records-only', which makes the role retrieval_worker. Then let",
+        "-- 'retrieval-worker doctor' count who sees what.",
+        "",
+        "SET search_path = pg_catalog, pg_temp;  -- no name is looked up in a schema of another role",
         "",
     ]
     for i, proposal in enumerate(proposals):
@@ -157,12 +161,9 @@ def _statements(proposal: Proposal, before: Sequence[Proposal]) -> Iterator[str]
     yield f"-- {'=' * 12} corpus {proposal.corpus}: {_one_line(_about(proposal))}"
     yield from (f"-- Note: {note}." for note in proposal.notes)
     yield ""
-    yield f"GRANT USAGE ON SCHEMA {_schema(proposal)} TO {_ROLE};"
-    yield f"GRANT SELECT ON {table.quoted} TO {_ROLE};"
-    if any(choice.reference for choice in proposal.choices):
-        yield from dict.fromkeys(
-            f"GRANT SELECT ON {one.reference.table.quoted} TO {_ROLE};" for one in proposal.choices if one.reference
-        )
+    read = [table, *(one.reference.table for one in proposal.choices if one.reference)]
+    yield from dict.fromkeys(f"GRANT USAGE ON SCHEMA {_schema(one)} TO {_ROLE};" for one in read)
+    yield from dict.fromkeys(f"GRANT SELECT ON {one.quoted} TO {_ROLE};" for one in read)
     yield from _view(proposal)
     sharing = [one for one in before if one.source is proposal.source]
     if sharing:
@@ -173,8 +174,7 @@ def _statements(proposal: Proposal, before: Sequence[Proposal]) -> Iterator[str]
         yield from _index(proposal)
 
 
-def _schema(proposal: Proposal) -> str:
-    table = proposal.source.table
+def _schema(table: Table) -> str:
     return table.quoted.removesuffix(f".{table.quoted.rpartition('.')[2]}")
 
 
@@ -186,7 +186,7 @@ def _view(proposal: Proposal) -> Iterator[str]:
         quoted = proposal.source.columns[column].quoted
         alias = "" if column not in proposal.fields else f" AS own_{column}"
         columns.append(f"c.{quoted}{alias}")
-    name = f"{_schema(proposal)}.{proposal.view}"
+    name = f"{_schema(proposal.source.table)}.{proposal.view}"
     yield ""
     yield "-- A view, because:"
     yield from (f"--   {_one_line(reason)}" for reason in proposal.reasons)
@@ -240,7 +240,8 @@ def _index(proposal: Proposal) -> Iterator[str]:
     yield "-- built, and runs outside a transaction."
     how = "" if table.partitioned else "CONCURRENTLY "
     yield (
-        f"--CREATE INDEX {how}ON {table.quoted} USING hnsw ({proposal.embedded} {proposal.index}_cosine_ops) "
+        f"--CREATE INDEX {how}ON {table.quoted} USING hnsw "
+        f"({proposal.embedded} {proposal.source.pgvector}.{proposal.index}_cosine_ops) "
         f"WITH (m = {M}, ef_construction = {EF_CONSTRUCTION});"
     )
 

@@ -138,6 +138,9 @@ def proposals(tables: Iterable[VectorTable]) -> tuple[list[Proposal], list[Skipp
 
 
 def _of_table(source: VectorTable, taken: set[str]) -> Iterator[Proposal | Skipped]:
+    if source.hidden:
+        yield Skipped(source.table.quoted, "this role may not read all of its rows: adopt it as its owner")
+        return
     names = [source.table.schema, source.table.name]
     if any("." in name for name in names):
         yield Skipped(source.table.quoted, "its name has a dot, which the settings can't write: make a view of it")
@@ -192,7 +195,7 @@ def _proposal(source: VectorTable, embedding: Column, collection: Collection | N
     (size,) = sizes
     reasons: list[str] = []
     fields = {"id": identity, "document_id": _document_id(source, metadata, identity), "text": text}
-    fields["embedding"] = _embedding(embedding, size)
+    fields["embedding"] = _embedding(embedding, size, source)
     fields |= _optional(source, metadata, origin, {one.column for one in fields.values()})
     if collection:
         reasons.append("one table holds all collections")
@@ -296,10 +299,10 @@ def _document_id(source: VectorTable, metadata: Column | None, identity: Value) 
     return Value(f"coalesce({_entry(metadata, key)}, ({identity.sql})::text)")
 
 
-def _embedding(column: Column, size: int) -> Value:
+def _embedding(column: Column, size: int, source: VectorTable) -> Value:
     if column.modifier > 0:
         return _plain(column)
-    return Value(f"c.{column.quoted}::{column.type}({size})")
+    return Value(f"c.{column.quoted}::{source.pgvector}.{column.type}({size})")
 
 
 def _optional(source: VectorTable, metadata: Column | None, origin: str, used: set[str | None]) -> dict[str, Value]:
@@ -352,14 +355,16 @@ def _number(text: str) -> str:
 
 def _index(embedding: Column, size: int, source: VectorTable) -> tuple[str | None, str]:
     """Return the type of the HNSW index, as there is one or as one can be built, and what it is built on."""
-    own = embedding.quoted if embedding.modifier > 0 else f"({embedding.quoted}::{embedding.type}({size}))"
+    types = source.pgvector
+    own = embedding.quoted if embedding.modifier > 0 else f"({embedding.quoted}::{types}.{embedding.type}({size}))"
     if _of_several_dimensions(source):
         return None, own
     if embedding.type == "halfvec" or "vector" in source.indexes:
         return (embedding.type if size <= INDEXED_DIMENSIONS[embedding.type] else None), own
     if size <= INDEXED_DIMENSIONS["vector"] and "halfvec" not in source.indexes:
         return "vector", own
-    halved = f"({embedding.quoted}::{'' if embedding.modifier > 0 else f'vector({size})::'}halfvec({size}))"
+    sized = "" if embedding.modifier > 0 else f"::{types}.vector({size})"
+    halved = f"({embedding.quoted}{sized}::{types}.halfvec({size}))"
     return ("halfvec" if size <= INDEXED_DIMENSIONS["halfvec"] else None), halved
 
 
@@ -368,10 +373,10 @@ def _choices(source: VectorTable, metadata: Column | None) -> Iterator[Choice]:
         column = _named(source, names, _IDS)
         key = _key(source, metadata, names)
         if column is not None:
-            yield Choice(claim, _same(column.quoted, column.type, claim), column.quoted)
+            yield Choice(claim, _same(_of(source.table, column), column.type, claim), column.quoted)
         elif metadata is not None and key is not None:
-            entry = _entry(metadata, key, "")
-            yield Choice(claim, _same(entry, "text", claim), f"({entry})")
+            entry = _entry(metadata, key, f"{source.table.quoted}.")
+            yield Choice(claim, _same(f"({entry})", "text", claim), f"({_entry(metadata, key, '')})")
         else:
             yield from _by_reference(source, claim, names)
 
@@ -379,15 +384,22 @@ def _choices(source: VectorTable, metadata: Column | None) -> Iterator[Choice]:
 def _by_reference(source: VectorTable, claim: str, names: Sequence[str]) -> Iterator[Choice]:
     """Yield the policy by a table that the chunks refer to, which says whose they are."""
     for reference in source.references:
+        if reference.table.quoted == source.table.quoted:
+            continue  # a policy can't read its own table
         other = {snake_case(column.name): column for column in reference.table.columns if column.type in _IDS}
         column = next((other[name] for name in names if name in other), None)
         if column is not None:
-            own = source.columns[reference.column].quoted
-            target = next(one.quoted for one in reference.table.columns if one.name == reference.target)
+            own = _of(source.table, source.columns[reference.column])
+            target = _of(reference.table, next(one for one in reference.table.columns if one.name == reference.target))
             # The same rows are visible in both tables, as the other one's own policy decides.
-            condition = f"EXISTS (SELECT FROM {reference.table.quoted} AS d WHERE d.{target} = {own} OFFSET 0)"
-            yield Choice(claim, condition, "", reference, _same(column.quoted, column.type, claim))
+            condition = f"EXISTS (SELECT FROM {reference.table.quoted} WHERE {target} = {own} OFFSET 0)"
+            yield Choice(claim, condition, "", reference, _same(_of(reference.table, column), column.type, claim))
             return
+
+
+def _of(table: Table, column: Column) -> str:
+    """Return a column by its table's full name: a bare one could be that of another table of a sub-select."""
+    return f"{table.quoted}.{column.quoted}"
 
 
 def _same(value: str, kind: str, claim: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from worker.adapters.postgres.column_types import TEXTS
+from worker.adapters.postgres.ownership import vector_schema
 from worker.adapters.postgres.statements import estimated_rows
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class VectorTable:
         dimensions: column of vectors → dimensions that its type or its first rows have.
         collections: of LangChain's `PGVector`.
         lengths: column of text → mean length in the first rows.
+        pgvector: schema of pgvector's types, operators and functions, as SQL.
+        hidden: True if this role may not read it, or its policies would decide what is read: nothing of it was.
     """
 
     table: Table
@@ -99,6 +102,8 @@ class VectorTable:
     dimensions: Mapping[str, tuple[int, ...]]
     collections: tuple[Collection, ...] = ()
     lengths: Mapping[str, float] = field(default_factory=dict)
+    pgvector: str = "public"
+    hidden: bool = False
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -117,6 +122,7 @@ SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                  AND n.nspname NOT IN ('information_schema', 'retrieval')
             ELSE n.nspname = ANY (%(schemas)s::text[]) END
    AND EXISTS (SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+                 JOIN pg_extension e ON e.extname = 'vector' AND e.extnamespace = t.typnamespace
                 WHERE a.attrelid = c.oid AND NOT a.attisdropped AND t.typname IN ('vector', 'halfvec'))
  ORDER BY n.nspname, c.relname
 """
@@ -136,9 +142,10 @@ SELECT n.nspname, c.relname, quote_ident(n.nspname) || '.' || quote_ident(c.reln
 
 _COLUMNS = """
 SELECT a.attname, quote_ident(a.attname),
-       CASE WHEN t.typname IN ('vector', 'halfvec', 'sparsevec') THEN t.typname
+       CASE WHEN t.typname IN ('vector', 'halfvec', 'sparsevec') AND e.oid IS NOT NULL THEN t.typname
             ELSE format_type(CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END, NULL) END, a.atttypmod
   FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+  LEFT JOIN pg_extension e ON e.extname = 'vector' AND e.extnamespace = t.typnamespace
  WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 
@@ -156,6 +163,14 @@ SELECT DISTINCT replace(o.opcname, '_cosine_ops', '') FROM pg_index i
  WHERE i.indrelid = %s AND i.indpred IS NULL AND o.opcname IN ('vector_cosine_ops', 'halfvec_cosine_ops') ORDER BY 1
 """
 
+_HIDDEN = "SELECT NOT has_table_privilege(%(oid)s::oid, 'SELECT') OR row_security_active(%(oid)s::oid)"
+
+# A view would run what its owner wrote.
+_ORDINARY = """
+SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
+"""
+
 _STORAGE = """
 SELECT relid::oid FROM pg_partition_tree(%(oid)s::oid::regclass) WHERE isleaf
  UNION SELECT oid FROM pg_class WHERE oid = %(oid)s AND relkind = 'r'
@@ -168,13 +183,16 @@ SELECT key FROM (SELECT {column}::jsonb AS value FROM {table} WHERE {column} IS 
 """
 
 _DIMENSIONS = """
-SELECT DISTINCT vector_dims({column}) FROM (
+SELECT DISTINCT {pgvector}.vector_dims({column}) FROM (
   SELECT {column} FROM {table} AS c WHERE {column} IS NOT NULL AND {where} LIMIT {limit}) AS first ORDER BY 1
 """
 
 _LENGTH = "SELECT coalesce(avg(length({column})), 0) FROM (SELECT {column} FROM {table} LIMIT {limit}) AS first"
 
-_EVERY = sql.SQL("true")
+_EVERY, _OF_COLLECTION = sql.SQL("true"), sql.SQL("c.collection_id = {}::uuid")
+
+# Others may own tables and schemas here: no name is looked up in theirs, and no policy of theirs runs as this role.
+_TRUSTING_NOBODY = "SET search_path = pg_catalog, pg_temp; SET row_security = off"
 
 LANGCHAIN_COLLECTIONS = "langchain_pg_collection"
 LANGCHAIN_EMBEDDINGS = "langchain_pg_embedding"
@@ -190,15 +208,19 @@ def vector_tables(
         schemas: names of schemas; none: all but Postgres' own and the worker's.
         progress: called with the number of tables read, and of all.
     """
-    found = connection.execute(_FOUND, {"schemas": [*schemas]}).fetchall()
+    connection.execute(_TRUSTING_NOBODY)
+    pgvector = vector_schema(connection)
+    found = connection.execute(_FOUND, {"schemas": [*schemas]}).fetchall() if pgvector else []
     for done, (oid,) in enumerate(found):
         progress(done, len(found))
-        yield _vector_table(connection, oid)
+        yield _vector_table(connection, oid, str(pgvector))
     progress(len(found), len(found))
 
 
-def _vector_table(connection: psycopg.Connection[Any], oid: int) -> VectorTable:
+def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str) -> VectorTable:
     table = _table(connection, oid)
+    if _is_hidden(connection, oid):
+        return VectorTable(table, 0, (), (), {}, {}, pgvector=pgvector, hidden=True)
     references = connection.execute(_REFERENCES, (oid,)).fetchall()
     storage = [one for (one,) in connection.execute(_STORAGE, {"oid": oid}).fetchall()]
     rows = connection.execute(estimated_rows(storage)).fetchone()
@@ -208,10 +230,15 @@ def _vector_table(connection: psycopg.Connection[Any], oid: int) -> VectorTable:
         tuple(Reference(column, _table(connection, other), target) for column, other, target in references),
         tuple(kind for (kind,) in connection.execute(_INDEXES, (oid,)).fetchall()),
         {one.name: _keys(connection, table, one) for one in table.columns if one.type in JSON},
-        {one.name: _dimensions(connection, table, one) for one in table.columns if one.type in VECTORS},
-        _collections(connection, table),
+        {one.name: _dimensions(connection, table, one, pgvector) for one in table.columns if one.type in VECTORS},
+        _collections(connection, table, pgvector),
         {one.name: _length(connection, table, one) for one in table.columns if one.type in TEXTS},
+        pgvector,
     )
+
+
+def _is_hidden(connection: psycopg.Connection[Any], oid: int) -> bool:
+    return connection.execute(_HIDDEN, {"oid": oid}).fetchone() == (True,)
 
 
 def _table(connection: psycopg.Connection[Any], oid: int) -> Table:
@@ -228,11 +255,11 @@ def _keys(connection: psycopg.Connection[Any], table: Table, column: Column) -> 
 
 
 def _dimensions(
-    connection: psycopg.Connection[Any], table: Table, column: Column, where: sql.Composable = _EVERY
+    connection: psycopg.Connection[Any], table: Table, column: Column, pgvector: str, where: sql.Composable = _EVERY
 ) -> tuple[int, ...]:
     if column.modifier > 0:
         return (column.modifier,)
-    query = sql.SQL(_DIMENSIONS).format(where=where, **_names(table, column))
+    query = sql.SQL(_DIMENSIONS).format(where=where, pgvector=sql.SQL(pgvector), **_names(table, column))
     return tuple(size for (size,) in connection.execute(query).fetchall())
 
 
@@ -249,9 +276,15 @@ def _names(table: Table, column: Column) -> dict[str, sql.Composable]:
     }
 
 
-def _collections(connection: psycopg.Connection[Any], table: Table) -> tuple[Collection, ...]:
-    """Return the collections of LangChain's older table; none of another table."""
-    if table.name != LANGCHAIN_EMBEDDINGS or not any(one.name == "collection_id" for one in table.columns):
+def _collections(connection: psycopg.Connection[Any], table: Table, pgvector: str) -> tuple[Collection, ...]:
+    """Return the collections of LangChain's older table; none of another table, or of columns of other types."""
+    row = connection.execute(_ORDINARY, (table.schema, LANGCHAIN_COLLECTIONS)).fetchone()
+    if table.name != LANGCHAIN_EMBEDDINGS or row is None or _is_hidden(connection, row[0]):
+        return ()
+    referring = next((one.type for one in table.columns if one.name == "collection_id"), None)
+    types = {one.name: one.type for one in _table(connection, row[0]).columns}
+    # Of other types, an owner could have written the cast.
+    if (referring, types.get("uuid")) != ("uuid", "uuid") or types.get("name") not in TEXTS:
         return ()
     named = sql.SQL("SELECT uuid::text, name FROM {} ORDER BY name").format(
         sql.Identifier(table.schema, LANGCHAIN_COLLECTIONS)
@@ -261,7 +294,7 @@ def _collections(connection: psycopg.Connection[Any], table: Table) -> tuple[Col
         Collection(
             key,
             name,
-            _dimensions(connection, table, embedding, sql.SQL("c.collection_id = {}::uuid").format(sql.Literal(key))),
+            _dimensions(connection, table, embedding, pgvector, _OF_COLLECTION.format(sql.Literal(key))),
         )
         for key, name in connection.execute(named).fetchall()
     )

@@ -205,6 +205,10 @@ def statistics(
         )
 
 
+# Postgres' own names first, and none of a schema that another role has called as this one, or put in its way.
+_SEARCH_PATH = "SET search_path = pg_catalog, public, pg_temp"
+
+
 @contextlib.contextmanager
 def admin_connection(dsn: str) -> Iterator[Any]:
     """Open a connection of a role that may change the schema.
@@ -219,6 +223,7 @@ def admin_connection(dsn: str) -> Iterator[Any]:
 
     try:
         with psycopg.connect(dsn, autocommit=True, connect_timeout=5, client_encoding="UTF8") as connection:
+            connection.execute(_SEARCH_PATH)
             yield connection
     except psycopg.OperationalError as error:
         if error.sqlstate is None and (problem := string_problem(dsn) or refusal(dsn)):

@@ -1,0 +1,72 @@
+"""The site of an operator who adopts tables: a database of an application, and the commands."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from worker.settings import Settings, from_values, read_values
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import psycopg
+    from tests.command_line import Command
+
+    from worker.cli.devstack.stack import Stack
+
+
+@dataclass
+class Site:
+    """A database with tables, and the commands of an operator.
+
+    Attributes:
+        url: of the database, as its owner.
+        admin: a connection to it.
+        run: runs a command.
+        folder: to work in.
+    """
+
+    url: str
+    admin: psycopg.Connection[Any]
+    run: Command
+    folder: Path
+    stack: Stack
+
+    def adopt(self) -> dict[str, Any]:
+        """Install the records and adopt all tables, with the first two commands; return what the second one says."""
+        for command in (("migrate", "--records-only"), ("adopt", "--out", str(self.folder / "adopted"), "--json")):
+            done = self.run(*command, MIGRATION_CONNECTION_STRING=self.url)
+            assert done.returncode == 0, done.stderr
+        said: dict[str, Any] = json.loads(done.stdout)
+        return said
+
+    def choose(self, *chosen: str) -> None:
+        """Run tables.sql with the choices of these claims, and every index."""
+        text = (self.folder / "adopted" / "tables.sql").read_text()
+        parts = re.split(r"(?m)^(?=-- Choice: |-- Without an HNSW index|-- ={12} )", text)
+        taken = [
+            re.sub(r"(?m)^--(?=\S)", "", part)
+            if part.startswith("-- Without") or any(f"claim {claim}." in part.split("\n", 1)[0] for claim in chosen)
+            else part
+            for part in parts
+        ]
+        for statement in re.split(r";\n", "".join(taken)):
+            if re.sub(r"(?m)^--.*$", "", statement).strip():
+                self.admin.execute(statement.encode())
+        self.admin.execute("RESET search_path")
+
+    def settings(self, *, with_documents: bool = True, **changes: Any) -> Settings:
+        """The settings of worker.toml, as they are written but for those of the place; with the table of documents."""
+        file = self.folder / "adopted" / "worker.toml"
+        tables = file.with_name("chosen.toml")
+        tables.write_text(re.sub(r"(?m)^#(?=\S)", "", file.read_text()) if with_documents else file.read_text())
+        place = {
+            "database_connection_string": re.sub(r"//[^@]*@", "//retrieval_worker@", self.url),
+            "broker_url": self.stack.redis.url(0),
+            "result_backend": self.stack.redis.url(1),
+            "trust_queue": True,
+        }
+        return from_values(read_values(tables) | place | changes)

@@ -1,0 +1,61 @@
+"""Ownership of what the worker, or a role that installs it, runs in the database: pgvector, functions, tables.
+
+A role that may create schemas can make its own objects under names that others look up first, or before `migrate` does.
+Postgres runs a function with the rights of its caller, and an owner may replace it at any time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from retrieval_client.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import psycopg
+
+_VECTOR_SCHEMA = """
+SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+ WHERE e.extname = 'vector'
+"""
+
+
+def vector_schema(connection: psycopg.Connection[Any]) -> str | None:
+    """Return the schema of pgvector's types, operators and functions, as SQL; None where it is not installed."""
+    row = connection.execute(_VECTOR_SCHEMA).fetchone()
+    return str(row[0]) if row else None
+
+
+# Every object that has an owner is in pg_shdepend, unless the role that initialised the cluster owns it.
+_FOREIGN = """
+SELECT object.type || ' ' || object.identity, d.refobjid::regrole::text, quote_ident(current_user)
+  FROM pg_shdepend d CROSS JOIN LATERAL pg_identify_object(d.classid, d.objid, 0) AS object
+ WHERE d.dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND d.deptype = 'o'
+   AND NOT EXISTS (
+     SELECT FROM pg_roles r
+      WHERE r.oid = d.refobjid
+        AND (r.rolsuper OR r.rolname IN (current_user, 'pg_database_owner')
+             OR r.oid = (SELECT datdba FROM pg_database WHERE datname = current_database())))
+   AND CASE object.type
+         WHEN 'schema' THEN object.name = 'retrieval'
+         ELSE object.schema = 'retrieval' OR object.identity = ANY (%s::text[]) END
+ ORDER BY object.type <> 'schema', 1 LIMIT 5
+"""
+
+
+def check_owners(connection: psycopg.Connection[Any], tables: Sequence[str]) -> None:
+    """Check that no other role owns the schema `retrieval`, what is in it, or one of these tables.
+
+    The owner of the database and superusers may.
+
+    Raises:
+        SettingsError: one does; the message names each object and its owner.
+    """
+    foreign = connection.execute(_FOREIGN, ([*tables],)).fetchall()
+    if foreign:
+        named = ", ".join(f"the {name} belongs to {owner}" for name, owner, _ in foreign)
+        raise SettingsError(
+            f"{named}: an owner can decide who sees what, and run code as whoever uses it. Nothing is changed. Drop "
+            f"what you did not make, and give the rest to {foreign[0][2]} (ALTER … OWNER TO)"
+        )

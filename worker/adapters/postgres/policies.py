@@ -1,0 +1,165 @@
+"""Policies of corpora: what decides with them who sees a row, and slips of which Postgres says nothing.
+
+A policy runs functions, and reads tables that have policies of their own. The owner of a function may replace it, so
+that it must be one who may change the policy as well.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    import psycopg
+
+_REACHED = """
+WITH RECURSIVE reached (class, oid) AS (
+  SELECT 'pg_class'::regclass::oid, relation FROM unnest(%(relations)s::oid[]) AS relation
+  UNION
+  SELECT child.class, child.oid FROM reached r, LATERAL (
+    SELECT d.refclassid AS class, d.refobjid AS oid
+      FROM pg_policy p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.objid = p.oid
+     WHERE r.class = 'pg_class'::regclass AND p.polrelid = r.oid
+    UNION ALL
+    SELECT d.refclassid, d.refobjid
+      FROM pg_rewrite w JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.deptype = 'n'
+     WHERE r.class = 'pg_class'::regclass AND w.ev_class = r.oid
+    UNION ALL
+    SELECT d.refclassid, d.refobjid FROM pg_depend d
+     WHERE r.class = 'pg_proc'::regclass AND d.classid = r.class AND d.objid = r.oid AND d.deptype = 'n'
+    UNION ALL
+    SELECT 'pg_proc'::regclass, o.oprcode::oid FROM pg_operator o
+     WHERE r.class = 'pg_operator'::regclass AND o.oid = r.oid
+  ) AS child
+   WHERE child.class IN ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_operator'::regclass)
+)
+SELECT class = 'pg_proc'::regclass, oid FROM reached WHERE class <> 'pg_operator'::regclass ORDER BY 1, 2
+"""
+
+_FOREIGN = """
+SELECT p.oid::regprocedure::text, r.rolname
+  FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner JOIN pg_namespace n ON n.oid = p.pronamespace
+ WHERE p.oid = ANY (%(functions)s::oid[]) AND NOT r.rolsuper
+   AND r.oid <> ALL (ARRAY(SELECT datdba FROM pg_database WHERE datname = current_database()
+                           UNION ALL SELECT relowner FROM pg_class WHERE oid = ANY (%(relations)s::oid[])))
+   AND n.nspname || '.' || p.proname <> ALL (%(trusted)s::text[])
+   AND NOT (p.proname = ANY (%(trusted)s::text[]) AND pg_function_is_visible(p.oid))
+ ORDER BY 1
+"""
+
+_CONDITIONS = """
+SELECT quote_ident(polname), polrelid::regclass::text, polqual::text,
+       ARRAY(SELECT oid::integer FROM pg_operator WHERE oprname = '=')
+  FROM pg_policy
+ WHERE polrelid = ANY (%s::oid[]) AND polqual IS NOT NULL ORDER BY 2, 1
+"""
+
+
+class Reach(NamedTuple):
+    """Relations and functions that the policies of tables read and call.
+
+    Attributes:
+        relations: oids of these tables, and of all that their policies read.
+        functions: oids of the functions that are called; what only the text of a body names is not among them.
+    """
+
+    relations: tuple[int, ...]
+    functions: tuple[int, ...]
+
+
+def reach(connection: psycopg.Connection[Any], relations: Sequence[int]) -> Reach:
+    """Return what the policies of these tables read and call, through any depth."""
+    rows = connection.execute(_REACHED, {"relations": [*relations]}).fetchall()
+    return Reach(*(tuple(oid for is_function, oid in rows if is_function is wanted) for wanted in (False, True)))
+
+
+def policy_problems(
+    connection: psycopg.Connection[Any], relations: Sequence[int], trusted: Collection[str]
+) -> Iterator[str]:
+    """Say which functions of policies belong to a role that may not change the policies, and which `EXISTS` is a slip.
+
+    Args:
+        connection: any connection.
+        relations: oids of a corpus's tables.
+        trusted: names of functions that may belong to anybody.
+    """
+    reached = reach(connection, relations)
+    values = {"functions": [*reached.functions], "relations": [*relations], "trusted": [*trusted]}
+    for name, owner in connection.execute(_FOREIGN, values).fetchall():
+        yield (
+            f"a policy calls {name}, which belongs to {owner}: that role can decide who sees what. ALTER FUNCTION "
+            f"{name} OWNER TO the tables' owner, or name it in trusted_functions"
+        )
+    for policy, table, condition, equals in connection.execute(_CONDITIONS, ([*reached.relations],)).fetchall():
+        if compares_its_own_columns(condition, equals):
+            yield (
+                f"the policy {policy} of {table} compares columns of the table in its EXISTS, and none of {table}: it "
+                f"shows every row to whoever sees one there. Name the column with its table ({table}.…)"
+            )
+
+
+_TOKEN = re.compile(r"(?<!\\)(?:\{([A-Z_]+)|\})|:(subLinkType|varno|varlevelsup|opno) (-?\d+)")
+_EXISTS = "0"
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node of an expression, as `pg_node_tree` has it."""
+
+    name: str
+    values: dict[str, str] = field(default_factory=dict)
+    children: list[_Node] = field(default_factory=list)
+
+    def all(self) -> Iterator[_Node]:
+        """Yield this node and all below it."""
+        yield self
+        for child in self.children:
+            yield from child.all()
+
+
+def compares_its_own_columns(condition: str, equals: Collection[int]) -> bool:
+    """Return whether an `EXISTS` compares two columns of one table of its own, and names no column from outside it.
+
+    In ``EXISTS (SELECT FROM docs WHERE docs.id = document_id)``, Postgres takes ``document_id`` for a column of
+    ``docs`` where that has one.
+
+    Args:
+        condition: the condition of a policy, as `pg_policy.polqual` has it.
+        equals: oids of the operators ``=``.
+    """
+    selects = (node for node in _parse(condition).all() if node.values.get("subLinkType") == _EXISTS)
+    return any(not _is_tied(one, 0) and any(_is_of_one_table(node, equals) for node in one.all()) for one in selects)
+
+
+def _parse(tree: str) -> _Node:
+    root = _Node("")
+    around = [root]
+    for name, key, value in _TOKEN.findall(tree):
+        if name:
+            around.append(_Node(name))
+            around[-2].children.append(around[-1])
+        elif key:
+            around[-1].values[key] = value
+        else:
+            around.pop()
+    return root
+
+
+def _is_tied(node: _Node, queries: int) -> bool:
+    """Return whether a node names a column from outside the outermost of the queries around it."""
+    queries += node.name == "QUERY"
+    if node.name == "VAR" and int(node.values["varlevelsup"]) >= queries:
+        return True
+    return any(_is_tied(child, queries) for child in node.children)
+
+
+def _is_of_one_table(node: _Node, equals: Collection[int]) -> bool:
+    """Return whether a node says that two columns of one table are equal."""
+    if node.name != "OPEXPR" or int(node.values["opno"]) not in equals:
+        return False
+    columns = [child.children[0] if child.name == "RELABELTYPE" else child for child in node.children]
+    tables = {(column.values.get("varno"), column.values.get("varlevelsup")) for column in columns}
+    return {column.name for column in columns} == {"VAR"} and len(tables) == 1

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import hashlib
 import json
 import shutil
 import subprocess
@@ -17,9 +19,10 @@ from tests.waiting import wait_for
 
 from retrieval_client import Client, RetrieveHybrid, RetrieveTopK, encode_embedding
 from retrieval_client.errors import InvalidJob, NotAuthorised
-from worker.cli.devstack.redis import Redis, missing_tls, redis_server
+from worker.cli.devstack.redis import USERS, Redis, missing_tls, redis_server
 from worker.cli.devstack.workers import celery_worker, flower
 from worker.core.text import lexical
+from worker.settings.base import config_folder
 
 from .conftest import refusals
 
@@ -182,6 +185,51 @@ def refused(client: redis.Redis, command: str) -> bool:
     except redis.ResponseError:  # of the command itself: it was let through
         return False
     return False
+
+
+ENDLESS = "while true do end"
+RUNNING = [
+    *(("SCRIPT", "LOAD", ENDLESS), ("EVALSHA", hashlib.sha1(ENDLESS.encode(), usedforsecurity=False).hexdigest(), "0")),
+    *(("EVAL", ENDLESS, "0"), ("EVAL_RO", ENDLESS, "0")),
+    ("FUNCTION", "LOAD", f"#!lua name=endless\nredis.register_function('endless', function() {ENDLESS} end)"),
+    ("FCALL", "endless", "0"),
+    ("CLIENT", "PAUSE", "60000"),
+]
+"""Commands, in their order, with which a user would stop Redis for all others."""
+
+
+@pytest.mark.parametrize("user", [user for user in USERS if user not in {"admin", "worker"}])
+def test_nobody_stops_redis(tmp_path: Path, user: str) -> None:
+    """None but the worker runs a script, or another command that ends late: all others go on being answered."""
+    with (
+        redis_server(tmp_path, settings={"lua-time-limit": "100"}) as server,
+        connected(server, "admin") as admin,
+        redis.Redis.from_url(server.url(0, user), socket_timeout=2, retry=None) as attacker,
+    ):
+        answers = [told(attacker, command) for command in RUNNING]
+        with contextlib.suppress(redis.ResponseError):  # none runs
+            admin.script_kill()
+        assert {*answers} == {"NoPermissionError"}, [*zip(RUNNING, answers, strict=True)]
+
+
+def told(client: redis.Redis, command: tuple[str, ...]) -> str:
+    try:
+        return str(client.execute_command(*command))
+    except redis.RedisError as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize("server", [False], indirect=True, ids=[""])
+def test_nobody_may_run_what_can_stop_redis(server: Redis) -> None:
+    """Scripts of every kind are the worker's alone, and what Redis calls dangerous is nobody's, but for INFO."""
+    with connected(server, "admin") as admin:
+        dangerous = {*admin.acl_cat("dangerous"), *admin.acl_cat("admin")} - {"info"}
+        scripting = {*admin.acl_cat("scripting")}
+    for rules in (config_folder() / "redis" / "users.acl").read_text().splitlines()[2:]:
+        user, allowed = rules.split()[1], {word[1:].rstrip(")") for word in rules.split() if word.startswith("+")}
+        harmful = dangerous if user == "worker" else dangerous | scripting
+        assert not [name for name in allowed if name.startswith("@")], user
+        assert not [name for name in harmful if {name, name.partition("|")[0]} & allowed], user
 
 
 @pytest.mark.parametrize("server", [False], indirect=True, ids=[""])

@@ -222,6 +222,26 @@ class Channel(kombu_redis.Channel):
         with contextlib.suppress(*BROKEN):  # the owners expire
             self._heart.drop_idle(client, self.qos.holders)
 
+    # --- bindings -----------------------------------------------------------------------------------
+
+    def _refresh_binding(self, keys: Sequence[str], args: Sequence[Any], client: Any) -> None:
+        """Record or renew the binding of a queue that expires, by plain commands: Flower's user may run no script.
+
+        A fanout exchange needs no record: its messages are published, and nothing looks its queues up.
+        """
+        (table, deadlines), (member, exchange, milliseconds) = keys, args
+        if self.typeof(exchange).type == "fanout":
+            return
+        with self.conn_or_acquire() as now:
+            deadline = int(self._clock.read(now).timestamp() * 1000) + milliseconds
+        client.sadd(table, member)
+        client.zadd(deadlines, {exchange: deadline}, gt=True)
+
+    def sweep_bindings(self, limit: int = 100) -> int:
+        """Delete overdue bindings; only a worker does, by kombu's script."""
+        is_worker = self.connection.answer is not None
+        return int(super().sweep_bindings(limit)) if is_worker else 0
+
     # --- claims -------------------------------------------------------------------------------------
 
     @property

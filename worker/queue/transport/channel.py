@@ -224,6 +224,13 @@ class Channel(kombu_redis.Channel):
 
     # --- bindings -----------------------------------------------------------------------------------
 
+    def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
+        """Record a binding; a full Redis refuses that, and jobs arrive without it: their senders record it too."""
+        try:
+            super()._queue_bind(exchange, routing_key, pattern, queue)
+        except redis.OutOfMemoryError:
+            log.warning("binding not recorded", queue=queue)
+
     def _refresh_binding(self, keys: Sequence[str], args: Sequence[Any], client: Any) -> None:
         """Record or renew the binding of a queue that expires, by plain commands: Flower's user may run no script.
 
@@ -345,11 +352,11 @@ class Channel(kombu_redis.Channel):
                     claim.connect(client)
                 self.connection.cycle.watch(self, claim)
             idle = [claim for claim in claims if claim.since is None]
-            if len(idle) == len(claims) > 1 or any(claim.burst > 1 for claim in idle):
+            if len(idle) == len(claims) > 1 or any(claim.burst > 1 or claim.refused for claim in idle):
                 self._take_turns(idle, client)
         if self._may_claim():
             for claim in claims:
-                if claim.since is None and claim.ready:
+                if claim.since is None and claim.ready and not claim.refused:
                     claim.start()
 
     def _may_claim(self) -> bool:

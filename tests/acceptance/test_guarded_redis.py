@@ -237,7 +237,7 @@ def test_nobody_may_run_what_can_stop_redis(server: Redis) -> None:
 
 @contextlib.contextmanager
 def greedy(server: Redis, sent: bytes) -> Iterator[None]:
-    """A producer's connection that sends what it is given as long as Redis takes it, again and again, and never reads."""
+    """A producer's connection that sends as long as Redis takes it, again and again, and never reads."""
     over = threading.Event()
 
     def ask() -> None:

@@ -226,10 +226,8 @@ class Channel(kombu_redis.Channel):
 
     def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
         """Record a binding; a full Redis refuses that, and jobs arrive without it: their senders record it too."""
-        try:
+        with contextlib.suppress(redis.OutOfMemoryError):
             super()._queue_bind(exchange, routing_key, pattern, queue)
-        except redis.OutOfMemoryError:
-            log.warning("binding not recorded", queue=queue)
 
     def _refresh_binding(self, keys: Sequence[str], args: Sequence[Any], client: Any) -> None:
         """Record or renew the binding of a queue that expires, by plain commands: Flower's user may run no script.

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import hashlib
 import json
+import re
 import shutil
+import socket
 import subprocess
+import threading
 import urllib.request
 import uuid
 from pathlib import Path
@@ -17,9 +22,10 @@ from tests.waiting import wait_for
 
 from retrieval_client import Client, RetrieveHybrid, RetrieveTopK, encode_embedding
 from retrieval_client.errors import InvalidJob, NotAuthorised
-from worker.cli.devstack.redis import Redis, missing_tls, redis_server
+from worker.cli.devstack.redis import USERS, Redis, missing_tls, redis_server
 from worker.cli.devstack.workers import celery_worker, flower
 from worker.core.text import lexical
+from worker.settings.base import config_folder
 
 from .conftest import refusals
 
@@ -183,6 +189,114 @@ def refused(client: redis.Redis, command: str) -> bool:
     except redis.ResponseError:  # of the command itself: it was let through
         return False
     return False
+
+
+ENDLESS = "while true do end"
+RUNNING = [
+    *(("SCRIPT", "LOAD", ENDLESS), ("EVALSHA", hashlib.sha1(ENDLESS.encode(), usedforsecurity=False).hexdigest(), "0")),
+    *(("EVAL", ENDLESS, "0"), ("EVAL_RO", ENDLESS, "0")),
+    ("FUNCTION", "LOAD", f"#!lua name=endless\nredis.register_function('endless', function() {ENDLESS} end)"),
+    ("FCALL", "endless", "0"),
+    ("CLIENT", "PAUSE", "60000"),
+]
+"""Commands, in their order, with which a user would stop Redis for all others."""
+
+
+@pytest.mark.parametrize("user", [user for user in USERS if user not in {"admin", "worker"}])
+def test_nobody_stops_redis(tmp_path: Path, user: str) -> None:
+    """None but the worker runs a script, or another command that ends late: all others go on being answered."""
+    with (
+        redis_server(tmp_path, settings={"lua-time-limit": "100"}) as server,
+        connected(server, "admin") as admin,
+        redis.Redis.from_url(server.url(0, user), socket_timeout=2, retry=None) as attacker,
+    ):
+        answers = [told(attacker, command) for command in RUNNING]
+        with contextlib.suppress(redis.ResponseError):  # none runs
+            admin.script_kill()
+        assert {*answers} == {"NoPermissionError"}, [*zip(RUNNING, answers, strict=True)]
+
+
+def told(client: redis.Redis, command: tuple[str, ...]) -> str:
+    try:
+        return str(client.execute_command(*command))
+    except redis.RedisError as error:
+        return type(error).__name__
+
+
+@pytest.mark.parametrize("server", [False], indirect=True, ids=[""])
+def test_nobody_may_run_what_can_stop_redis(server: Redis) -> None:
+    """Scripts of every kind are the worker's alone, and what Redis calls dangerous is nobody's, but for INFO."""
+    with connected(server, "admin") as admin:
+        dangerous = {*admin.acl_cat("dangerous"), *admin.acl_cat("admin")} - {"info"}
+        scripting = {*admin.acl_cat("scripting")}
+    for rules in (config_folder() / "redis" / "users.acl").read_text().splitlines()[2:]:
+        user, allowed = rules.split()[1], {word[1:].rstrip(")") for word in rules.split() if word.startswith("+")}
+        harmful = dangerous if user == "worker" else dangerous | scripting
+        assert not [name for name in allowed if name.startswith("@")], user
+        assert not [name for name in harmful if {name, name.partition("|")[0]} & allowed], user
+
+
+@contextlib.contextmanager
+def greedy(server: Redis, sent: bytes) -> Iterator[None]:
+    """A producer's connection that sends as long as Redis takes it, again and again, and never reads."""
+    over = threading.Event()
+
+    def ask() -> None:
+        while not over.wait(0.05):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", server.port), timeout=2) as link:
+                link.sendall(f"AUTH producer {server.passwords['producer']}\r\n".encode() + sent)
+                over.wait(2)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+UNREAD = b"GET celery-task-meta-long\r\n" * 110
+UNFINISHED = b"*6\r\n$5\r\nLPUSH\r\n$9\r\nretrieval\r\n" + (b"$30000000\r\n" + bytes(30_000_000) + b"\r\n") * 3
+
+
+def test_greedy_clients_take_no_memory_from_others(
+    tmp_path: Path, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Unread replies and unfinished commands of four producers: another's jobs are taken and answered meanwhile."""
+    with (
+        redis_server(tmp_path / "redis", settings={"maxmemory": "64mb"}) as server,
+        celery_worker(worker_environment() | server.environment("worker"), worker_log, "--concurrency=1"),
+        connected(server, "admin") as admin,
+        contextlib.ExitStack() as clients,
+    ):
+        admin.set("celery-task-meta-long", "x" * 1_000_000)
+        client = clients.enter_context(contextlib.closing(Client(*server.urls("producer"))))
+        for sent in (UNREAD, UNREAD, UNFINISHED, UNFINISHED):
+            clients.enter_context(greedy(server, sent))
+        wait_for(lambda: admin.info("stats")["evicted_clients"] > 4)
+        for _ in range(50):
+            assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
+            assert admin.info("memory")["used_memory"] < 2 * admin.info("memory")["maxmemory"]
+
+
+@pytest.mark.parametrize("user", ["producer", None])
+def test_silent_connections_end(tmp_path: Path, user: str | None) -> None:
+    """Connections that say nothing, with a password or without, lock others out no longer than `timeout`."""
+    limit = 32  # Redis keeps as many descriptors to itself
+    with redis_server(tmp_path, settings={"maxclients": str(limit), "timeout": "2"}) as server:
+        silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(limit)]
+        for link in silent if user else ():
+            with contextlib.suppress(OSError):
+                link.sendall(f"AUTH {user} {server.passwords[user]}\r\n".encode())
+        try:
+            with connected(server, "worker") as worker:
+                wait_for(lambda: told(worker, ("PING",)) == "True")
+        finally:
+            for link in silent:
+                link.close()
+    shipped = (config_folder() / "redis" / "redis.conf").read_text()
+    assert int(re.findall(r"(?m)^timeout (\d+)$", shipped)[0]) > 0
 
 
 @pytest.mark.parametrize("server", [False], indirect=True, ids=[""])

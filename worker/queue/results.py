@@ -27,6 +27,7 @@ from retrieval_client.errors import (
     Unavailable,
 )
 from worker.queue.liveness import probed
+from worker.queue.transport import keys
 from worker.queue.unstored_outcomes import UnstoredOutcomes
 
 if TYPE_CHECKING:
@@ -257,7 +258,14 @@ class Results(RedisBackend):
         return self.encode({**meta, "task_id": task_id})  # type: ignore[no-any-return] # text, as results are JSON
 
     def _put(self, task_id: str, record: str | bytes, seconds: int, client: Any = None) -> None:
-        (client or self.client).eval(_STORE, 1, self.get_key_for_task(task_id), seconds, record)
+        script = keys.WHEN_FULL + _STORE if self._is_on_broker else _STORE
+        (client or self.client).eval(script, 1, self.get_key_for_task(task_id), seconds, record)
+
+    @cached_property
+    def _is_on_broker(self) -> bool:
+        """True if the broker's server stores the results: however full it is, an answered job makes room there."""
+        broker, results = self.app.connection_for_read(), self.connparams
+        return (broker.hostname, broker.port) == (results.get("host"), results.get("port"))
 
     def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **options: Any) -> Any:
         """Return a result's record, without the stack trace, which stays in the worker's log."""

@@ -222,6 +222,31 @@ class Channel(kombu_redis.Channel):
         with contextlib.suppress(*BROKEN):  # the owners expire
             self._heart.drop_idle(client, self.qos.holders)
 
+    # --- bindings -----------------------------------------------------------------------------------
+
+    def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
+        """Record a binding; a full Redis refuses that, and jobs arrive without it: their senders record it too."""
+        with contextlib.suppress(redis.OutOfMemoryError):
+            super()._queue_bind(exchange, routing_key, pattern, queue)
+
+    def _refresh_binding(self, keys: Sequence[str], args: Sequence[Any], client: Any) -> None:
+        """Record or renew the binding of a queue that expires, by plain commands: Flower's user may run no script.
+
+        A fanout exchange needs no record: its messages are published, and nothing looks its queues up.
+        """
+        (table, deadlines), (member, exchange, milliseconds) = keys, args
+        if self.typeof(exchange).type == "fanout":
+            return
+        with self.conn_or_acquire() as now:
+            deadline = int(self._clock.read(now).timestamp() * 1000) + milliseconds
+        client.sadd(table, member)
+        client.zadd(deadlines, {exchange: deadline}, gt=True)
+
+    def sweep_bindings(self, limit: int = 100) -> int:
+        """Delete overdue bindings; only a worker does, by kombu's script."""
+        is_worker = self.connection.answer is not None
+        return int(super().sweep_bindings(limit)) if is_worker else 0
+
     # --- claims -------------------------------------------------------------------------------------
 
     @property
@@ -325,11 +350,11 @@ class Channel(kombu_redis.Channel):
                     claim.connect(client)
                 self.connection.cycle.watch(self, claim)
             idle = [claim for claim in claims if claim.since is None]
-            if len(idle) == len(claims) > 1 or any(claim.burst > 1 for claim in idle):
+            if len(idle) == len(claims) > 1 or any(claim.burst > 1 or claim.refused for claim in idle):
                 self._take_turns(idle, client)
         if self._may_claim():
             for claim in claims:
-                if claim.since is None and claim.ready:
+                if claim.since is None and claim.ready and not claim.refused:
                     claim.start()
 
     def _may_claim(self) -> bool:

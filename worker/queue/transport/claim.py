@@ -31,7 +31,8 @@ BURST_BYTES = 1_048_576
 
 # Returns messages, the next one first.
 _TAKE = (
-    excerpts.SHORTEN
+    keys.WHEN_FULL
+    + excerpts.SHORTEN
     + """
 local taken, bytes, longest = {}, 0, tonumber(ARGV[3])
 for number = 1, tonumber(ARGV[1]) do
@@ -58,6 +59,9 @@ end
 
 WAIT_SECONDS = 1
 """Time that Redis blocks a claim on an empty queue."""
+
+FULL_SECONDS = 0.2
+"""Time without another blocking command after a full Redis has refused one; messages are taken by scripts meanwhile."""
 
 _FIRST_BYTES = 65_536
 
@@ -118,6 +122,7 @@ class Claim:
         self.since: float | None = None
         self.burst = self.stretch = 1
         self._unread: tuple[str, ...] = ()
+        self._refused_until = float("-inf")
         self.deliveries = 0
         self._client = client
         self._heart = heart
@@ -133,6 +138,11 @@ class Claim:
     def idle(self) -> bool:
         """True if it is connected and sent no blocking command."""
         return self.ready and self.since is None
+
+    @property
+    def refused(self) -> bool:
+        """True if a full Redis has just refused the blocking command."""
+        return self._clock() < self._refused_until
 
     def connect(self, client: redis.Redis) -> None:
         """Connect, as a new owner.
@@ -165,6 +175,9 @@ class Claim:
                 self._refuse_too_long()
                 return None
             answer = self._client.parse_response(self.connection, "BLMOVE")
+        except redis.OutOfMemoryError:  # a full Redis, which lets scripts take messages
+            self.since, self._refused_until = None, self._clock() + FULL_SECONDS
+            return None
         except redis.ResponseError:
             self.since = None
             raise

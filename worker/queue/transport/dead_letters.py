@@ -59,7 +59,9 @@ MOST_CUTS = 1000
 
 # Atomic and safe to repeat. A message that is no longer in its owner's list was requeued or dead-lettered: its second
 # entry is removed.
-_DEAD_LETTER = """
+_DEAD_LETTER = (
+    keys.WHEN_FULL
+    + """
 local count = tonumber(redis.call('HGET', KEYS[3], ARGV[2]) or 0)
 local entry = redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'deliveries', count, unpack(ARGV, 4))
 if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then
@@ -69,6 +71,10 @@ end
 redis.call('HDEL', KEYS[3], ARGV[2], ARGV[2] .. ':alone')
 return count
 """
+)
+
+
+_ADD = keys.WHEN_FULL + "redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', unpack(ARGV, 2))"
 
 
 @dataclass(frozen=True)
@@ -146,8 +152,8 @@ def dead_letter(
 
 def add(pipe: redis.client.Pipeline, queue: str, fields: dict[str, Any], deliveries: int, rules: Rules) -> None:
     """Write an entry, as part of the transaction that removes the message from its place."""
-    entry: Any = {**fields, "deliveries": deliveries}
-    pipe.xadd(keys.dead(queue), entry, maxlen=rules.dead_entries, approximate=True)
+    pairs = [part for pair in {**fields, "deliveries": deliveries}.items() for part in pair]
+    pipe.eval(_ADD, 1, keys.dead(queue), rules.dead_entries, *pairs)
 
 
 class _TooManyCuts(Exception):

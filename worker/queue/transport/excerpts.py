@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from worker.queue.transport import keys
+
 PART_BYTES = 16_384
 """Bytes kept of the beginning and of the end: a message's id is in one of them."""
 
@@ -23,7 +25,8 @@ end
 _HEAD = re.compile(rb"too long: (\d{1,15}) bytes\n")
 
 SHORTEN_LIST = (
-    SHORTEN
+    keys.WHEN_FULL
+    + SHORTEN
     + """
 for place = 0, redis.call('LLEN', KEYS[1]) - 1 do
     local message = redis.call('LINDEX', KEYS[1], place)

@@ -16,6 +16,12 @@ UNACKED_INDEX = "unacked_index"
 WAITING = "retrieval-worker.waiting"
 """Set of the tags of deliveries that wait for an idle process of their worker."""
 
+WHEN_FULL = "redis.call('DEL', 'retrieval-worker.nothing')\n"
+"""Start of a Lua script that empties Redis in the end, but adds before it removes.
+
+A full Redis refuses what adds, until a script's first write was one that removes, here a key that does not exist.
+"""
+
 _INFLIGHT = ".inflight."
 
 

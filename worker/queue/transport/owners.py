@@ -7,6 +7,7 @@ counts as dead: its list and its deliveries are requeued. A job may run twice, b
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 import uuid
@@ -41,10 +42,14 @@ FORGET_SECONDS = 900.0
 """Time for which a dead owner's list is checked: a command of its last connection may arrive late."""
 
 
-_SEEN = (
+_RENEW = (
     NOW
+    + keys.WHEN_FULL
     + """
-for _, place in ipairs(ARGV) do redis.call('ZADD', KEYS[1], now, place) end
+for number = 2, #KEYS do
+    redis.call('SET', KEYS[number], ARGV[2 * number - 2], 'EX', ARGV[1])
+    redis.call('ZADD', KEYS[1], now, ARGV[2 * number - 1])
+end
 """
 )
 
@@ -212,11 +217,9 @@ class Heart:
         if not lists:
             return
         life = STOPPING_LIFE_SECONDS if self._is_stopping else LIFE_SECONDS
-        with client.pipeline(transaction=False) as pipe:
-            for owner in lists:
-                pipe.set(keys.owner_key(owner), keys.owner_value(self._name, self.ended[owner]), ex=life)
-            pipe.eval(_SEEN, 1, keys.OWNERS, *lists.values())
-            pipe.execute()
+        places = (keys.OWNERS, *(keys.owner_key(owner) for owner in lists))
+        states = ((keys.owner_value(self._name, self.ended[owner]), place) for owner, place in lists.items())
+        client.eval(_RENEW, len(places), *places, life, *itertools.chain.from_iterable(states))
 
 
 def requeue_owned(client: redis.Redis, queue: str, owner: str, *, counted: bool = False) -> int:

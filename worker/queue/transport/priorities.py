@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kombu.transport.redis import Channel
 
-from worker.queue.transport import excerpts
+from worker.queue.transport import excerpts, keys
 
 if TYPE_CHECKING:
     import redis
@@ -23,7 +23,8 @@ _STEPS = (3, 6, 9)
 
 # The latest ones, so that removing them needs no search through a long list.
 _LOOK = (
-    excerpts.SHORTEN
+    keys.WHEN_FULL
+    + excerpts.SHORTEN
     + """
 local found, bytes, longest = {}, 0, tonumber(ARGV[3])
 for list = 1, #KEYS do

@@ -42,9 +42,12 @@ return 1
 """
 
 # Marks only an existing delivery: any other mark would never be removed.
-_MARK_WAITING = """
+_MARK_WAITING = (
+    keys.WHEN_FULL
+    + """
 if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then redis.call('SADD', KEYS[2], ARGV[1]) end
 """
+)
 
 # A message that was in a bundle when its process died is marked: it runs alone from then on. That delivery did not
 # count, because one of the others may have killed the process; once a message has killed one alone too, it does.
@@ -64,6 +67,7 @@ end
 # must get the same reply.
 _RECORD = (
     NOW
+    + keys.WHEN_FULL
     + _COUNT
     + """
 local function record(places, tag, message, ending, digest)

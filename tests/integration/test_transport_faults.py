@@ -253,7 +253,7 @@ def test_a_consumer_that_is_cancelled_on_top_of_a_claim_leaves_no_delivery_witho
 
 
 def test_a_delivery_whose_owner_nobody_lists_comes_back(url: str, broker: redis.Redis) -> None:
-    """Whatever dropped the owner, the next maintenance of any worker finds its deliveries, not one of a living owner."""
+    """The next maintenance of any worker finds the deliveries of one that is dead, and none of a living owner."""
     place = keys.inflight(QUEUE, "gone-1")
     broker.lpush(place, envelope("job"))
     unacked.record(broker, keys.tag("gone-1", 1), unacked.UnackedMessage(QUEUE, envelope("job")), place)

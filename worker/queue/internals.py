@@ -86,5 +86,6 @@ USED = (
     "kombu.transport.virtual:QoS.append",
     "kombu.utils.json:dumps",
     "psycopg:Pipeline._enqueue_sync",
+    "psycopg._preparing:PrepareManager.clear",
 )
-"""Imported or called names that are undocumented as well; psycopg's in `worker.adapters.postgres.database`."""
+"""Imported or called names that are undocumented as well; psycopg's in `worker.adapters.postgres`."""

@@ -199,6 +199,7 @@ class _Pool(asynpool.AsynPool):
     TimeoutHandler = _TimeLimits
     Worker = _Worker
     on_poll_start: Any
+    on_process_up: Any
     _quick_put: Any
     _put_back: Any
     _pool: list[Any]

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     Answer: TypeAlias = Callable[[Sequence[tuple[str, RetrievalError]]], object]
     IsAnswered: TypeAlias = Callable[[str], bool]
 
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 log = logs.logger("worker.transport")
 

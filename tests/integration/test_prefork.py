@@ -80,6 +80,14 @@ def test_a_process_that_ran_a_job_is_replaced_at_once(tmp_path: Path) -> None:
         assert pool._places[0].deaths == 0
 
 
+def test_a_pool_grows_by_processes_that_take_jobs() -> None:
+    """A place in the pool that no process had before is filled too."""
+    with running() as (pool, hub):
+        pool.register_with_event_loop(hub)
+        pool.grow(1)
+        drive(hub, lambda: pool.room() == 2)
+
+
 def test_a_process_that_dies_before_the_first_connection_stands_ends_no_worker() -> None:
     """As where a fresh connection is lost at the start: the pool is flushed before an event loop reads from it."""
     with running() as (pool, hub):

@@ -150,14 +150,15 @@ class _Place:
     """
 
     def __init__(self) -> None:
+        self.process: Any = None
+        self.is_proven = False
+        self.ready_at: float | None = None
         self.deaths = 0
         self._next_fork = 0.0
 
     def begin(self, process: Any, now: float) -> None:
         """Note a process that was just forked."""
-        self.process: Any = process
-        self.is_proven = False
-        self.ready_at: float | None = None
+        self.process, self.is_proven, self.ready_at = process, False, None
         self._forked_at, self._slow_seconds = now, _SLOW_SECONDS
 
     def is_due(self, now: float) -> bool:

@@ -116,6 +116,26 @@ def test_a_killed_worker_s_jobs_are_answered_by_another_soon(
     assert {*answered(results, ids)} == {"SUCCESS"}
 
 
+def test_sigquit_on_top_of_a_claim_leaves_no_job_to_nobody(
+    client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, tmp_path: Path
+) -> None:
+    """Redis has not answered the claim yet: its job is answered by the next worker, not after 600 s."""
+    environment, log = worker_environment(), tmp_path / "quit.log"
+    body = json.dumps([[JOB.model_dump(mode="json", exclude_none=True)], {}, {}]).encode()
+    with celery_worker(environment, log, "--concurrency=2") as worker:
+        client.call(JOB, timeout=180)  # from then on it takes several, in one script
+        with broker.pipeline(transaction=False) as pipe:
+            pipe.lpush("retrieval", message("last", body))
+            pipe.client_pause(1500, all=False)  # a client that waits for the queue is answered, and then no script
+            pipe.execute()
+        wait_for(lambda: any(one["cmd"] == "eval" and "b" in one["flags"] for one in broker.client_list()))
+        worker.send_signal(signal.SIGQUIT)
+        worker.wait(180)
+    with celery_worker(environment, tmp_path / "next.log", "--concurrency=2"):
+        wait_for(lambda: answered(results, ["last"]) == ["SUCCESS"])
+        wait_for(lambda: not broker.exists("retrieval", keys.UNACKED, keys.deliveries("retrieval")))
+
+
 def rubbish(chance: random.Random, number: int) -> bytes:
     """An entry that is no job, of one of many kinds."""
     good = message(f"rubbish-{number}", b"[[{}], {}, {}]").encode()

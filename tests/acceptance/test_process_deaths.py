@@ -1,16 +1,19 @@
-"""Pool processes that die while their worker has no Redis: it replaces them, and goes on."""
+"""Pool processes that die: their worker replaces them, and goes on, also without Redis or Postgres."""
 
 from __future__ import annotations
 
 import contextlib
+import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
+from celery import Celery
 from tests.waiting import wait_for
 
 from retrieval_client import Client
+from worker.queue.remote_control import NOT_READY
 
 from .half_open import tcp_link
 from .jobs import JOB
@@ -45,6 +48,42 @@ def kill_one(worker: subprocess.Popen[bytes]) -> None:
     victim = psutil.Process(worker.pid).children()[0]
     victim.kill()
     wait_for(lambda: not victim.is_running() or victim.status() == psutil.STATUS_ZOMBIE)
+
+
+@contextlib.contextmanager
+def silent_server() -> Iterator[int]:
+    """The port of a server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def ping(broker_url: str) -> Any:
+    """The only worker's answer to `inspect ping`; None without one."""
+    with Celery(set_as_current=False) as app:
+        app.conf.update(broker_read_url=broker_url, broker_write_url=broker_url)
+        replies = app.control.ping(timeout=1, limit=1)
+    return next(iter(replies[0].values())) if replies else None
+
+
+def test_a_process_that_starts_slowly_is_not_killed(
+    stack: Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Postgres takes connections and never answers: the next process gets its time, and `ping` says what is ready."""
+    del broker  # emptied
+    url = stack.redis.url(0)
+    with silent_server() as port:
+        away = f"postgresql://retrieval_worker@127.0.0.1:{port}/x"
+        environment = worker_environment() | {"DATABASE_CONNECTION_STRING": away}
+        with worker_process(environment, worker_log) as worker:
+            wait_for(lambda: ping(url) == {"ok": "pong"})
+            victims = psutil.Process(worker.pid).children()
+            for victim in victims:
+                victim.kill()
+            wait_for(lambda: ping(url) == {"error": NOT_READY})
+            children = psutil.Process(worker.pid).children()
+            wait_for(lambda: ping(url) == {"ok": "pong"})
+            assert psutil.Process(worker.pid).children() == children
+            assert len(children) == len(victims)
 
 
 def test_a_process_that_dies_while_its_worker_waits_for_redis_ends_no_worker(

@@ -54,8 +54,8 @@ class Operator:
         self.redis.publish(CHANNEL, envelope(body, **changes))
 
     def assert_well(self) -> None:
-        """The worker answers, on the connection that it had."""
-        assert self.ask("ping") == {"ok": "pong"}
+        """The worker answers, on the connection that it had; after a change of its pool once a process is ready."""
+        wait_for(lambda: self.ask("ping") == {"ok": "pong"})
         assert self.client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
         log = self.log.read_text(errors="replace")
         assert "Traceback (most recent" not in log

@@ -158,6 +158,24 @@ def test_a_job_waits_for_a_database_that_is_away(
         assert client.result(task_id, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
 
 
+def test_sessions_that_are_terminated_under_load_time_no_job_out(
+    client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
+) -> None:
+    """Only what a time limit interrupted is `TimedOut`: a job whose session or query is ended runs again."""
+    with celery_worker(worker_environment(WORKER__RETRY_BACKOFF_SECONDS="0.1"), worker_log, "--concurrency=2"):
+        client.call(JOB, timeout=180)
+        ids = []
+        for number in range(20):
+            ids += [client.enqueue(JOB) for _ in range(10)]
+            function = ("pg_terminate_backend", "pg_cancel_backend")[number % 2]
+            wait_for(lambda: admin.execute(AT_WORK.format("pid")).fetchone())
+            admin.execute(AT_WORK.format(f"{function}(pid)"))
+        assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}
+
+
+AT_WORK = "SELECT {} FROM pg_stat_activity WHERE usename = 'retrieval_worker' AND state = 'active'"
+
+
 def test_a_database_that_stays_away_ends_in_unavailable(
     client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
 ) -> None:

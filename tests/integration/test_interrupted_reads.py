@@ -1,34 +1,43 @@
-"""Reads that a signal interrupts: Ctrl-C stays Ctrl-C, and a soft time limit is the job's time-out."""
+"""Reads that end early: what a signal interrupts ends the job, what Postgres or an operator ends is tried again."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
+from tests.waiting import wait_for
 
-from retrieval_client.errors import TimedOut
-from worker.adapters.postgres.database import Database
+from retrieval_client.errors import InternalError, Unavailable
+from worker.adapters.postgres.database import CallerRead, Database
 from worker.model import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import psycopg
+
     from worker.settings import Settings
+
+
+SLEEPING = """
+SELECT pid FROM pg_stat_activity
+ WHERE query LIKE '%pg_sleep(20)%' AND state = 'active' AND datname = current_database() AND pid <> pg_backend_pid()
+"""
 
 
 class TimeIsUp(Exception):
     """Raise in a signal handler, as a worker's soft time limit does."""
 
 
-@pytest.fixture
-def alarm() -> Iterator[None]:
+@contextlib.contextmanager
+def alarm(error: type[BaseException]) -> Iterator[None]:
     """A signal half a second from now, whose handler raises."""
 
     def interrupt(*_: Any) -> None:
-        raise TimeIsUp
+        raise error
 
     before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.5)
@@ -37,30 +46,66 @@ def alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.usefixtures("alarm")
-def test_a_soft_time_limit_is_the_time_out_of_the_job(make_settings: Callable[..., Settings], database: str) -> None:
-    """The next read succeeds."""
-    with contextlib.closing(Database(make_settings(database))) as opened:
-        with pytest.raises(TimedOut, match="ran into its time limit"):
-            opened.read(Principal(), [(b"SELECT pg_sleep(20)", {})], 60)
-        assert opened.read(Principal(), [(b"SELECT 1", {})]) == [[(1,)]]
+@pytest.fixture
+def opened(make_settings: Callable[..., Settings], database: str) -> Iterator[Database]:
+    """A database with one connection."""
+    with contextlib.closing(Database(make_settings(database, pool={"max_size": 1}))) as made:
+        yield made
 
 
-def test_ctrl_c_that_psycopg_hides_is_ctrl_c_all_the_same(
-    make_settings: Callable[..., Settings], database: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [TimeIsUp, KeyboardInterrupt])
+def test_what_interrupts_a_read_comes_out_of_it(
+    opened: Database, admin: psycopg.Connection[Any], error: type[BaseException]
 ) -> None:
-    """It comes while a pipeline ends, which can't end then: psycopg's error says only that."""
+    """A soft time limit and Ctrl-C, though psycopg hides both; the query is cancelled, and the next read succeeds."""
+    with alarm(error), pytest.raises(error):
+        opened.read(Principal(), [(b"SELECT pg_sleep(20)", {})], 60)
+    wait_for(lambda: admin.execute(SLEEPING).fetchall() == [])
+    assert opened.read(Principal(), [(b"SELECT 1", {})]) == [[(1,)]]
 
-    def interrupted(connection: psycopg.Connection[Any]) -> Any:
-        connection.pgconn.send_query(b"SELECT pg_sleep(20)")
-        try:
-            raise KeyboardInterrupt
-        finally:
-            raise psycopg.OperationalError("cannot exit pipeline mode while busy")
 
-    with contextlib.closing(Database(make_settings(database))) as opened:
-        with monkeypatch.context() as patched:
-            patched.setattr(psycopg.Connection, "pipeline", interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                opened.read(Principal(), [(b"SELECT 1", {})])
-        assert opened.read(Principal(), [(b"SELECT 1", {})]) == [[(1,)]]
+def ended_by(admin: psycopg.Connection[Any], function: str, times: int) -> threading.Thread:
+    """Start a thread that ends the session or the query of a read, so many times."""
+
+    def end() -> None:
+        seen: set[int] = set()
+        for _ in range(times):
+            wait_for(lambda: {row[0] for row in admin.execute(SLEEPING)} - seen)
+            (pid,) = {row[0] for row in admin.execute(SLEEPING)} - seen
+            admin.execute(f"SELECT {function}(%s)", [pid])
+            seen.add(pid)
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(("function", "times"), [("pg_terminate_backend", 2), ("pg_cancel_backend", 1)])
+def test_a_read_that_an_operator_ends_is_tried_again(
+    opened: Database, admin: psycopg.Connection[Any], function: str, times: int
+) -> None:
+    """Only a time limit's end is a time-out: a lost session is replaced once; then the queue tries the job again."""
+    thread = ended_by(admin, function, times)
+    with pytest.raises(Unavailable):
+        opened.read(Principal(), [(b"SELECT pg_sleep(20)", {})], 60)
+    thread.join()
+    assert opened.read(Principal(), [(b"SELECT 1", {})]) == [[(1,)]]
+
+
+FAILING = (b"SELECT 1 / %(zero)s::int", {"zero": 0})
+WAYS: dict[str, Callable[[Database], object]] = {
+    "one caller": lambda opened: opened.read(Principal(), [FAILING], corpora=()),
+    "several callers": lambda opened: opened.read_each([CallerRead(Principal(), [FAILING], ())], 5),
+    "a write": lambda opened: opened.write("alice", [FAILING]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_failed_transactions_leave_no_prepared_statements(opened: Database, way: str) -> None:
+    """They would stay in the session for its hour; the next transactions prepare theirs again."""
+    for _ in range(20):
+        with contextlib.suppress(InternalError):
+            WAYS[way](opened)
+    counting = (b"SELECT count(*) FROM pg_prepared_statements", {})
+    ((count,),) = opened.read(Principal(), [counting], corpora=())[0]
+    assert count < 5

@@ -16,7 +16,7 @@ from tests.waiting import wait_for
 from worker.cli.devstack.redis import redis_server
 from worker.queue.transport import keys, owners, unacked
 
-from .claims import QUEUE, RULES, Proxy, Worker, declare_dead, envelope, ids, places, run_script
+from .claims import OTHER, QUEUE, RULES, Proxy, Worker, declare_dead, envelope, ids, places, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -230,6 +230,53 @@ def test_a_late_acknowledgement_does_nothing(url: str, broker: redis.Redis) -> N
         assert broker.hvals(keys.deliveries(QUEUE)) == [b"2"]
         other.got[0].ack()
         assert places(broker) == {}
+
+
+def test_a_consumer_that_is_cancelled_on_top_of_a_claim_leaves_no_delivery_without_an_owner(
+    url: str, broker: redis.Redis
+) -> None:
+    """Celery's handler of SIGQUIT cancels it while Redis has not answered yet: the message is requeued."""
+    with Worker(url, QUEUE, OTHER) as worker:
+        channel = worker.channel
+        for claim in channel._claims.values():
+            claim.connect(broker)
+        broker.lpush(QUEUE, envelope("job"))
+        broker.client_pause(1000, all=False)  # writes wait, and with them the script that takes and records
+        before = signal.signal(signal.SIGALRM, lambda *_: worker.consumer.cancel())
+        signal.setitimer(signal.ITIMER_REAL, 0.3)
+        channel.claim_more()
+        signal.signal(signal.SIGALRM, before)
+        assert worker.got == []
+        assert channel._claims == {}
+        assert places(broker) == {"queue": 1}
+        assert broker.zcard(keys.OWNERS) == 0
+
+
+def test_a_delivery_whose_owner_nobody_lists_comes_back(url: str, broker: redis.Redis) -> None:
+    """The next maintenance of any worker finds the deliveries of one that is dead, and none of a living owner."""
+    place = keys.inflight(QUEUE, "gone-1")
+    broker.lpush(place, envelope("job"))
+    unacked.record(broker, keys.tag("gone-1", 1), unacked.UnackedMessage(QUEUE, envelope("job")), place)
+    broker.hset(keys.UNACKED, "of-a-stock-worker", b"[]")
+    broker.zadd(keys.UNACKED_INDEX, {"of-a-stock-worker": time.time()})
+    with Worker(url) as worker:
+        worker.take(1)
+        worker.maintain()
+        assert (worker.ids, places(broker)) == (["job"], {"unacked": 2})
+
+
+def test_an_owner_with_a_delivery_is_not_dropped(url: str, broker: redis.Redis) -> None:
+    """One that its worker does not know of: it expires, and the message is requeued as a dead owner's."""
+    with Worker(url) as worker:
+        claim, heart = worker.claim, worker.channel._heart
+        claim.connect(broker)
+        place = keys.inflight(QUEUE, claim.owner)
+        broker.lpush(place, envelope("job"))
+        unacked.record(broker, keys.tag(claim.owner, 1), unacked.UnackedMessage(QUEUE, envelope("job")), place)
+        heart.release(broker, QUEUE, claim.owner)
+        heart.drop_idle(broker, ())
+        assert broker.zcard(keys.OWNERS) == 1
+        assert heart.left == {}
 
 
 def test_an_owner_is_released_when_it_holds_nothing(url: str, broker: redis.Redis) -> None:

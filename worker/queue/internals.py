@@ -9,12 +9,13 @@ from __future__ import annotations
 OVERRIDDEN: dict[tuple[str, str], str] = {
     ("connections", "celery.app.amqp:AMQP"): "Connection",
     ("connections", "kombu.connection:Connection"): "ensure_connection",
-    ("pool", "billiard.pool:Pool"): "TimeoutHandler did_start_ok maintain_pool shrink terminate_job",
+    ("pool", "billiard.pool:Pool"): ("TimeoutHandler _repopulate_pool did_start_ok maintain_pool shrink terminate_job"),
     ("pool", "billiard.pool:TimeoutHandler"): "on_hard_timeout on_soft_timeout",
     ("pool", "billiard.pool:Worker"): "_ensure_messages_consumed after_fork",
     ("pool", "celery.concurrency.asynpool:AsynPool"): (
-        "ResultHandler Worker __init__ _create_write_handlers _track_child_process create_result_handler "
-        "flush on_job_process_down on_job_ready on_process_alive"
+        "ResultHandler Worker __init__ _create_process_handlers _create_worker_process _create_write_handlers "
+        "_track_child_process create_result_handler flush get_process_queues on_job_process_down on_job_ready "
+        "on_process_alive timers"
     ),
     ("pool", "celery.concurrency.asynpool:ResultHandler"): "_make_process_result",
     ("pool", "celery.concurrency.asynpool:Worker"): "on_loop_start",
@@ -61,10 +62,10 @@ USED = (
     "billiard.compat:mem_rss",
     "billiard.einfo:ExceptionInfo",
     "billiard.einfo:ExceptionWithTraceback",
-    "billiard.exceptions:RestartFreqExceeded",
     "billiard.pool:ACK",
     "billiard.pool:EX_RECYCLE",
     "billiard.pool:READY",
+    "billiard.pool:RUN",
     "billiard.pool:SIG_SOFT_TIMEOUT",
     "billiard.process:current_process",
     "celery._state:get_current_worker_task",
@@ -85,5 +86,6 @@ USED = (
     "kombu.transport.virtual:QoS.append",
     "kombu.utils.json:dumps",
     "psycopg:Pipeline._enqueue_sync",
+    "psycopg._preparing:PrepareManager.clear",
 )
-"""Imported or called names that are undocumented as well; psycopg's in `worker.adapters.postgres.database`."""
+"""Imported or called names that are undocumented as well; psycopg's in `worker.adapters.postgres`."""

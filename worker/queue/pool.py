@@ -9,6 +9,9 @@ here, with its own result, time limits and callbacks.
 A process reports that a job begins before it begins. So a job whose process died without that report has not begun and
 goes to another process. A process that will exit, because it was asked to stop or has reached a limit, reports that and
 gets no more jobs.
+
+Celery kills a process that needs more than four seconds to start, and forks the next one at once: a slow Postgres, a
+large model or a busy machine would let none ever start. Here it gets the time it needs, and no jobs until it is ready.
 """
 
 from __future__ import annotations
@@ -24,8 +27,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from billiard import pool
-from billiard.exceptions import RestartFreqExceeded
-from billiard.pool import READY
+from billiard.pool import ACK, READY, RUN
 from celery.concurrency import asynpool, prefork
 
 from worker.queue import time_limit
@@ -42,6 +44,21 @@ _SHARE = 0.2
 
 _KILLED_SECONDS = 1.0
 """Time that the main process waits for the exit of a process that it killed."""
+
+_MAINTENANCE_SECONDS = 1.0
+"""Interval between checks for processes that died or do not start."""
+
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
+"""Pause before the fork after the second process in a row that died at its start; it doubles with each further one."""
+
+_PROVEN_SECONDS = 60.0
+"""A process that has been ready for so long, or has begun a job, did not die at its start."""
+
+_SLOW_SECONDS = 10.0
+"""Time after which a process that is not ready is logged, and again each time that its age has doubled."""
+
+_START_SECONDS = 600.0
+"""Time after which a process that is not ready counts as stuck and is killed; doubles with each such death."""
 
 
 class _Readers:
@@ -122,6 +139,60 @@ class _TimeLimits(pool.TimeoutHandler):
             super().on_hard_timeout(job)
 
 
+class _Place:
+    """Place of one process after another in the pool.
+
+    Attributes:
+        process: the current process; None once it has ended.
+        is_proven: True if it has begun a job.
+        ready_at: when it became ready, by `time.monotonic`; None before.
+        deaths: number of processes in a row that died at their start.
+    """
+
+    def __init__(self) -> None:
+        self.process: Any = None
+        self.is_proven = False
+        self.ready_at: float | None = None
+        self.deaths = 0
+        self._next_fork = 0.0
+
+    def begin(self, process: Any, now: float) -> None:
+        """Note a process that was just forked."""
+        self.process, self.is_proven, self.ready_at = process, False, None
+        self._forked_at, self._slow_seconds = now, _SLOW_SECONDS
+
+    def is_due(self, now: float) -> bool:
+        """Return whether the next process may be forked; the last one has ended."""
+        if self.process is not None:
+            self._note_end(now)
+        return now >= self._next_fork
+
+    def _note_end(self, now: float) -> None:
+        self.process = None
+        if self.is_proven or (self.ready_at is not None and now - self.ready_at > _PROVEN_SECONDS):
+            self.deaths = 0
+            return
+        self.deaths += 1
+        pause = 0.0 if self.deaths == 1 else min(_PAUSE_SECONDS * 2.0 ** (self.deaths - 2), _LONGEST_PAUSE_SECONDS)
+        self._next_fork = now + pause
+        logger.error("process died at its start", extra={"deaths": self.deaths, "pause_seconds": pause})
+
+    def is_slow(self, now: float) -> bool:
+        """Return whether the process has not been ready for so long that it is logged now."""
+        is_slow = self.process is not None and self.ready_at is None and now - self._forked_at >= self._slow_seconds
+        if is_slow:
+            self._slow_seconds *= 2
+        return is_slow
+
+    def is_stuck(self, now: float) -> bool:
+        """Return whether the process will probably never be ready."""
+        return self.ready_at is None and now - self._forked_at >= _START_SECONDS * 2.0**self.deaths
+
+    def seconds(self, now: float) -> float:
+        """Return the age of the process."""
+        return now - self._forked_at
+
+
 class _Pool(asynpool.AsynPool):
     """Pool that hands a job to an idle process at once, and never to one that is about to exit."""
 
@@ -129,9 +200,11 @@ class _Pool(asynpool.AsynPool):
     TimeoutHandler = _TimeLimits
     Worker = _Worker
     on_poll_start: Any
+    on_process_up: Any
     _quick_put: Any
     _put_back: Any
     _pool: list[Any]
+    _queues: dict[Any, Any]
     _cache: dict[int, Any]
     _on_ready_counters: dict[int | None, Any]
     _processes: int
@@ -140,6 +213,7 @@ class _Pool(asynpool.AsynPool):
         self._bundles: Any = getattr(next(iter(options.get("initargs", ())), None), "bundles", None)
         self._written: dict[int, _Written] = {}
         self._left: dict[int, int] = {}
+        self._places: dict[int, _Place] = {}
         self._job_seconds = 0.0
         self._are_written_later = False
         self.writes = self.written = 0
@@ -269,6 +343,7 @@ class _Pool(asynpool.AsynPool):
         handler.state_handlers[LEAVING] = self.on_process_leaving
         handler.state_handlers[SEVERAL] = self.on_several
         handler.state_handlers[READY] = self._counting(handler.state_handlers[READY])
+        handler.state_handlers[ACK] = self._proving(handler.state_handlers[ACK])
         return handler
 
     def on_process_leaving(self, pid: int) -> None:
@@ -278,6 +353,8 @@ class _Pool(asynpool.AsynPool):
     def on_process_alive(self, pid: int) -> None:
         """Mark a process as ready for jobs, unless it was asked to stop meanwhile."""
         super().on_process_alive(pid)
+        for place in self._places_of(pid):
+            place.ready_at = time.monotonic()
         self._retire(*(process for process in self._pool if process.pid == pid and _is_leaving(process)))
 
     def _retire(self, *processes: Any) -> None:
@@ -327,6 +404,65 @@ class _Pool(asynpool.AsynPool):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
 
+    # --- processes that start -----------------------------------------------------------------------
+
+    @property
+    def is_ready(self) -> bool:
+        """True if a process can take jobs, or is at work."""
+        return bool(self._all_inqueues)
+
+    def _create_worker_process(self, i: int) -> Any:
+        process = super()._create_worker_process(i)
+        self._places.setdefault(i, _Place()).begin(process, time.monotonic())
+        return process
+
+    def _places_of(self, pid: int) -> list[_Place]:
+        return [place for place in self._places.values() if place.process is not None and place.process.pid == pid]
+
+    def _proving(self, on_ack: Callable[..., None]) -> Callable[..., None]:
+        """Wrap billiard's handler of jobs that begin: their processes did not die at their start."""
+
+        def on_ack_proving(job: int, i: Any, at: float, pid: int, fd: Any) -> None:
+            for place in self._places_of(pid):
+                place.is_proven = True
+            on_ack(job, i, at, pid, fd)
+
+        return on_ack_proving
+
+    def _repopulate_pool(self, exitcodes: Any) -> None:
+        """Fork what is missing; where processes die at their start, after a pause that grows."""
+        del exitcodes
+        now, taken = time.monotonic(), {process.index for process in self._pool}
+        free = [index for index in range(self._processes) if index not in taken]
+        due = [index for index in free if self._places.setdefault(index, _Place()).is_due(now)]
+        for index in due[: self._processes - len(self._pool)]:
+            if self._state == RUN:
+                self._create_worker_process(index)
+
+    def _watch_start(self, place: _Place) -> None:
+        """Log a process that is not ready, and kill one that is stuck; not one whose report was not read yet."""
+        now = time.monotonic()
+        if not place.is_slow(now):
+            return
+        process = place.process
+        self.process_flush_queues(process)
+        if place.is_stuck(now):
+            logger.error("process stuck at its start: killed", extra={"seconds": round(place.seconds(now))})
+            self._trywaitkill(process)
+        elif place.ready_at is None:
+            logger.warning("process not ready", extra={"seconds": round(place.seconds(now))})
+
+    def _create_process_handlers(self, hub: Any) -> None:
+        super()._create_process_handlers(hub)
+        on_process_up = self.on_process_up
+
+        def on_process_up_patiently(process: Any) -> None:
+            """Register a process that was forked; Celery would kill it four seconds later if it were not ready."""
+            on_process_up(process)
+            self._waiting_to_start.discard(process)
+
+        self.on_process_up = on_process_up_patiently
+
     # --- processes that died ------------------------------------------------------------------------
 
     def on_job_process_down(self, job: Any, pid_gone: int) -> None:
@@ -347,12 +483,29 @@ class _Pool(asynpool.AsynPool):
         return True
 
     def maintain_pool(self) -> None:
-        """Replace processes that died; if they die too often, log it and end the worker."""
-        try:
-            super().maintain_pool()
-        except RestartFreqExceeded:
-            logger.critical("the worker stops: its pool processes die at their start")
-            raise
+        """Replace processes that died, and watch those that start.
+
+        Not before an event loop reads the processes' messages: until then nothing of a process is registered, and so
+        nothing of one that died would be freed.
+        """
+        if self.on_process_down is None:
+            return
+        super().maintain_pool()
+        for place in self._places.values():
+            self._watch_start(place)
+
+    @property
+    def timers(self) -> dict[Callable[[], None], float]:
+        """Work of the event loop, and its intervals in seconds."""
+        return {self.maintain_pool: _MAINTENANCE_SECONDS}
+
+    def get_process_queues(self) -> Any:
+        """Return free pipes; those of a process whose end an error kept from being handled in full are replaced."""
+        for queues, process in list(self._queues.items()):
+            if process is not None and process not in self._pool:
+                self.destroy_queues(queues, process)
+                self._queues[self.create_process_queues()] = None
+        return super().get_process_queues()
 
     def _track_child_process(self, proc: Any, hub: Any) -> None:
         """Watch a process for its exit, also one whose exit was noticed but that is not gone yet."""

@@ -77,6 +77,9 @@ _CHECKS: dict[str, Callable[[object], bool]] = {
 }
 """Check of each argument."""
 
+NOT_READY = "not ready: no process of the pool has started; the worker's log says why"
+"""Error in the reply to `ping`, in place of its ``pong``."""
+
 _QUEUE_COMMANDS = {"add_consumer", "cancel_consumer"}
 
 
@@ -132,6 +135,8 @@ class Node(pidbox.Node):
             self.adjust_clock(clock)
 
     def _answer(self, command: Command) -> Any:
+        if command.method == "ping" and not self._is_ready:
+            return {"error": NOT_READY}
         try:
             self._check(command)
             return self.handle(command.method, command.arguments)
@@ -142,6 +147,11 @@ class Node(pidbox.Node):
         except Exception as error:  # noqa: BLE001 -- a command's own; its message may quote what was sent
             log.warning("control command failed", command=command.method, error=type(error).__name__)
             return {"error": f"{command.method} failed: {type(error).__name__}"}
+
+    @property
+    def _is_ready(self) -> bool:
+        """False if no process of a pool of processes can run a job."""
+        return getattr(getattr(self.state.consumer.pool, "_pool", None), "is_ready", True)
 
     def _check(self, command: Command) -> None:
         """Check that a command is allowed.

@@ -7,6 +7,7 @@ statement, a lock and an idle transaction; and `PatientConnection`, for a peer t
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -71,10 +72,13 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
     Attributes:
         patience: seconds for one answer; then the connection is closed, because a late answer could still arrive.
         used_at: time of its last answer to a job, by `time.monotonic`.
+        interruption: exception of a signal handler (a time limit, Ctrl-C) that ended a wait; psycopg can't leave its
+            pipeline then, and its own error says only that.
     """
 
     patience: float = CHECK_SECONDS
     used_at: float = 0.0
+    interruption: BaseException | None = None
 
     def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
         """Wait for an answer of the server; see `psycopg.Connection.wait`.
@@ -87,6 +91,11 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
         except _WaitTimeout:
             self.pgconn.finish()
             raise psycopg.OperationalError("no answer in time") from None
+        except psycopg.Error:
+            raise
+        except BaseException as interruption:
+            self.interruption = interruption
+            raise
 
 
 def check(connection: PatientConnection) -> None:
@@ -97,6 +106,17 @@ def check(connection: PatientConnection) -> None:
     """
     if time.monotonic() - connection.used_at > _FRESH_SECONDS:
         connection.execute(b"")
+
+
+def forget_statements(connection: PatientConnection) -> None:
+    """Drop the prepared statements after a failed transaction, if the connection is alive.
+
+    Those that failed remain in the session, up to 20 kB each, but psycopg forgets them and prepares them again.
+    """
+    with contextlib.suppress(psycopg.Error):
+        connection.rollback()
+        connection._prepared.clear()  # noqa: SLF001 -- psycopg notices the next statement only the first time
+        connection.execute(b"DEALLOCATE ALL")
 
 
 def configure(connection: PatientConnection) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import psycopg
 from psycopg import sql
-from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq import ExecStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from retrieval_client.errors import InternalError, NotAuthorised, SettingsError, TimedOut, Unavailable
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 # Transient SQLSTATE classes: connection lost, out of resources, query cancelled, the server shutting down or starting,
-# serialization failure, a read-only standby.
-_TRANSIENT_CLASSES = ("08", "53", "57P", "58", "40", "25006")
-_TIMED_OUT = ("57014", "55P03", "25P03")
+# serialization failure, a read-only standby, a session that was idle in a transaction.
+_TRANSIENT_CLASSES = ("08", "53", "57P", "58", "40", "25006", "25P03")
+_TIMED_OUT = ("57014", "55P03")
 _SETTINGS_CLASSES = ("28", "3D", "42")
 
 _CAST_FAILED = ("22P02", "22P05", "22003", "22007", "22008")
@@ -178,7 +178,7 @@ class Database:
 
         Raises:
             Unavailable: Postgres does not answer (a dead pooled connection is replaced and retried once).
-            TimedOut: the statement reached its time limit.
+            TimedOut: the statement reached its time limit; a cancelled or lost one is `Unavailable`.
             SettingsError: a privilege, a table or a column is missing; or rows could leak, see `catalog.inspect`.
             InternalError: anything else; the message has the SQLSTATE, never a value.
         """
@@ -225,12 +225,15 @@ class Database:
                 # Ends the transaction, and with it the caller's settings. `Pipeline.sync` would wait for the answer.
                 pipeline._enqueue_sync()  # noqa: SLF001 -- psycopg has no public way
         connection.used_at = time.monotonic()
-        return [
+        rows = [
             [_rows(cursor) for cursor in cursors[-len(read.statements) :]]
             if cursors and all(map(_has_rows, cursors))
             else None
             for read, cursors in zip(reads, sent, strict=True)
         ]
+        if None in rows:
+            connections.forget_statements(connection)
+        return rows
 
     def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
         """Run statements on the records of one owner in one transaction on the primary, in one round trip.
@@ -293,16 +296,17 @@ class Database:
 
     def _run(
         self,
-        settings: Iterable[tuple[str, str]],
+        settings: Sequence[tuple[str, str]],
         statements: Sequence[Statement],
         patience: float,
         write: bool,
         protections: tuple[Protection, ...],
     ) -> list[list[Row]]:
         with self._pool.connection() as connection:
+            # The server ends the statement first, if the connection is alive.
+            connection.patience, connection.interruption = patience + CHECK_SECONDS, None
+            overdue = time.monotonic() + self._limit(settings)
             try:
-                # The server ends the statement first, if the connection is alive.
-                connection.patience = patience + CHECK_SECONDS
                 # A pipeline is one implicit transaction: reading needs no BEGIN and COMMIT.
                 with connection.pipeline():
                     if write:
@@ -315,19 +319,23 @@ class Database:
                     ]
                     if write:
                         connection.execute(_COMMIT, prepare=True)
-            except psycopg.OperationalError as error:
-                if connection.info.transaction_status != TransactionStatus.ACTIVE:
-                    raise
-                # A signal (a soft time limit, Ctrl-C) interrupted the wait; psycopg can't leave its pipeline then, and
-                # its error says only that. Cancel the query; the pool replaces the connection.
-                connection.cancel_safe(timeout=_CANCEL_SECONDS)
-                if _is_by_ctrl_c(error):
-                    raise KeyboardInterrupt from None
-                raise TimedOut("the job ran into its time limit while it waited for Postgres") from None
+            except psycopg.Error as error:
+                if connection.interruption is not None:
+                    _cancel(connection)
+                    raise connection.interruption from None
+                connections.forget_statements(connection)
+                if isinstance(error, psycopg.errors.QueryCanceled) and time.monotonic() < overdue:
+                    raise Unavailable("Postgres was told to cancel a query") from None
+                raise
             finally:
                 connection.patience = CHECK_SECONDS
             connection.used_at = time.monotonic()
             return [_rows(cursor) for cursor in cursors]
+
+    def _limit(self, settings: Sequence[tuple[str, str]]) -> float:
+        """Return the time limit of each statement, in seconds."""
+        name, default = _timeout(self._timeout_seconds)
+        return int(dict(settings).get(name, default)) / 1000
 
     def _stating(
         self, settings: Iterable[tuple[str, str]], protections: tuple[Protection, ...]
@@ -417,10 +425,10 @@ def _refused(dsn: str) -> SettingsError | None:
     return SettingsError(f"{_VARIABLE}: {problem}") if problem else None
 
 
-def _is_by_ctrl_c(error: BaseException | None) -> bool:
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__context__
-    return error is not None
+def _cancel(connection: PatientConnection) -> None:
+    """Cancel what a connection runs; the pool replaces the connection."""
+    with contextlib.suppress(psycopg.Error):
+        connection.cancel_safe(timeout=_CANCEL_SECONDS)
 
 
 @contextlib.contextmanager

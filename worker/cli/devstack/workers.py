@@ -87,13 +87,13 @@ def worker_program(
 
 
 def _answers(broker: str, name: str) -> bool:
-    """Return whether a worker answers, by a new connection each time: an old one may be closed by now."""
+    """Return whether a worker is ready, by a new connection each time: an old one may be closed by now."""
     with Celery(set_as_current=False) as app:
         # As an argument it would yield to the environment of this process, which may name a stopped stack.
         app.conf.update(broker_read_url=broker, broker_write_url=broker)
         with app.connection_for_write() as connection:
             try:
-                return bool(app.control.ping([name], timeout=0.25, connection=connection))
+                return {name: {"ok": "pong"}} in app.control.ping([name], timeout=0.25, connection=connection)
             except connection.connection_errors:
                 return False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import socket
@@ -10,7 +11,7 @@ import time
 from collections import deque
 from datetime import UTC, datetime
 from queue import Empty
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeAlias, TypeVar
 
 import redis
 from kombu.transport import redis as kombu_redis
@@ -27,13 +28,16 @@ from worker.queue.transport.inspection import DelayedMessage, Delivery, Refusal,
 from worker.queue.transport.qos import BROKEN, Message, QoS, payload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from retrieval_client.errors import RetrievalError
 
     Answer: TypeAlias = Callable[[Sequence[tuple[str, RetrievalError]]], object]
     IsAnswered: TypeAlias = Callable[[str], bool]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 log = logs.logger("worker.transport")
 
@@ -91,6 +95,17 @@ class Pool(Protocol):
         """Give processes, in bundles, the jobs that are delivered meanwhile."""
 
 
+def _whole(work: Callable[Concatenate[Channel, P], R]) -> Callable[Concatenate[Channel, P], R]:
+    """Decorate work of a channel in the middle of which no claim is closed."""
+
+    @functools.wraps(work)
+    def at_work(channel: Channel, /, *args: P.args, **options: P.kwargs) -> R:
+        with channel._at_work():  # noqa: SLF001 -- the class's own decorator
+            return work(channel, *args, **options)
+
+    return at_work
+
+
 class Channel(kombu_redis.Channel):
     """Channel that claims messages.
 
@@ -117,7 +132,8 @@ class Channel(kombu_redis.Channel):
         self._clock = ServerClock(time.monotonic)
         self._deliveries = 0
         self._paused_until = self._maintained = self._looked = self._promoted = float("-inf")
-        self._turn = 0
+        self._turn = self._depth = 0
+        self._cancelled: list[Claim] = []
         self._taken: deque[ClaimedMessage] = deque()
         super().__init__(*args, **options)
         if self.global_keyprefix or not self.ack_emulation or list(self.priority_steps) != [0]:
@@ -206,8 +222,26 @@ class Channel(kombu_redis.Channel):
         queue = self._tag_to_queue.get(consumer_tag)
         cancelled = super()._basic_cancel(consumer_tag)
         if queue in self._claims and queue not in self.active_queues:
-            self._close_claim(self._claims.pop(queue))
+            with self._at_work():
+                self._cancelled.append(self._claims[queue])
+                # A new dictionary: the work below may be in the middle of the old one.
+                self._claims = {name: claim for name, claim in self._claims.items() if name != queue}
         return cancelled
+
+    @contextlib.contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """Close claims that are cancelled meanwhile at the end: Celery cancels consumers in the handler of SIGQUIT.
+
+        That runs on top of what this channel does at the moment: a claim that waits for Redis' reply can't be closed,
+        and the owner of a message that is being recorded would be gone before the message is.
+        """
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            while self._cancelled and not self._depth:
+                self._close_claim(self._cancelled.pop())
 
     def _close_claim(self, claim: Claim) -> None:
         with self.conn_or_acquire() as client:
@@ -254,6 +288,7 @@ class Channel(kombu_redis.Channel):
         """Number of claimed messages that were not inspected yet."""
         return len(self._taken)
 
+    @_whole
     def acknowledge(self, done: Sequence[unacked.Acknowledgement]) -> None:
         """Acknowledge deliveries; if there is room and no blocking claim, take the next messages in the same step."""
         claims = list(self._claims.values())
@@ -336,6 +371,7 @@ class Channel(kombu_redis.Channel):
         self._deliver(taken, found, client)
         return False
 
+    @_whole
     def claim_more(self) -> None:
         """Take available messages while there is room, queue by queue in turn; then wait on every queue."""
         if self._taken:
@@ -392,6 +428,7 @@ class Channel(kombu_redis.Channel):
         self._settle(claim, messages, client)
         return len(messages)
 
+    @_whole
     def on_claim(self, claim: Claim) -> bool:
         """Read a claim's reply; return whether it was a message."""
         raw = claim.read()
@@ -588,6 +625,7 @@ class Channel(kombu_redis.Channel):
 
     # --- maintenance --------------------------------------------------------------------------------
 
+    @_whole
     def maintain(self) -> None:
         """Requeue due and deferred messages, and those of dead workers; defer overdue ones. Every worker does this."""
         if not self._reliable:
@@ -623,8 +661,8 @@ class Channel(kombu_redis.Channel):
             self._promoted = float("-inf")
 
     def _requeue_dead_owners(self, client: redis.Redis) -> None:
-        dead = owners.requeue_dead(client)
-        held = unacked.of_owners(client, {*dead})
+        owners.requeue_dead(client)
+        held = unacked.of_dead_owners(client)
         queues = unacked.queues_of(client, held)
         returned = 0
         for tag, queue in zip(held, queues, strict=True):

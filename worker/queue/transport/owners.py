@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from worker.adapters import logs
-from worker.queue.transport import keys
+from worker.queue.transport import keys, unacked
 from worker.queue.transport.clock import NOW
 
 if TYPE_CHECKING:
@@ -158,7 +158,8 @@ class Heart:
     def drop_idle(self, client: redis.Redis, holders: Container[str]) -> None:
         """Drop owners without a connection that hold nothing.
 
-        If it is not known what they claimed, they are checked some more times, and then left to expire.
+        If it is not known what they claimed, they are checked some more times, and then left to expire. So is one with
+        a delivery that no process of this worker has: the message is requeued as a dead owner's.
         """
         for owner, left in list(self.left.items()):
             if owner in holders:
@@ -170,7 +171,7 @@ class Heart:
             with self._lock:
                 place = self._lists.pop(owner)
             del self.ended[owner]
-            if left.looks is None:
+            if left.looks is None and not unacked.has_any(client, owner):
                 client.delete(keys.owner_key(owner))
                 client.zrem(keys.OWNERS, place)
 
@@ -240,12 +241,8 @@ def requeue_owned(client: redis.Redis, queue: str, owner: str, *, counted: bool 
             return moved
 
 
-def requeue_dead(client: redis.Redis) -> list[str]:
-    """Requeue the lists of dead owners.
-
-    Returns:
-        The dead owners, whose deliveries may still be unacknowledged.
-    """
+def requeue_dead(client: redis.Redis) -> None:
+    """Requeue the lists of dead owners."""
     known, now = _known(client)
     lists = [(place.decode(), seen) for place, seen in known]
     with client.pipeline(transaction=False) as pipe:
@@ -253,18 +250,15 @@ def requeue_dead(client: redis.Redis) -> list[str]:
             pipe.exists(keys.owner_key(keys.parse_inflight(place)[1]))
             pipe.llen(place)
         answers = pipe.execute() if lists else []
-    dead = []
     for (place, seen), alive, length in zip(lists, answers[::2], answers[1::2], strict=True):
         if alive:
             continue
         queue, owner = keys.parse_inflight(place)
-        dead.append(owner)
         if length:
             moved = requeue_owned(client, queue, owner, counted=True)
             log.warning("claims of a dead worker requeued", queue=queue, owner=owner, messages=moved)
         elif seen < now - FORGET_SECONDS:
             client.zrem(keys.OWNERS, place)
-    return dead
 
 
 def _known(client: redis.Redis) -> tuple[Any, float]:

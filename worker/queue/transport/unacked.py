@@ -15,7 +15,7 @@ from worker.queue.transport import excerpts, keys
 from worker.queue.transport.clock import NOW
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     import redis
 
@@ -336,10 +336,25 @@ def delay(client: redis.Redis, tag: str, queue: str) -> bool:
     return bool(client.eval(_REQUEUE, len(places), *places, tag, end(queue), "LPUSH", ""))
 
 
-def of_owners(client: redis.Redis, owners: Collection[str]) -> list[str]:
-    """Return the tags of the deliveries to some owners, latest first."""
-    every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1) if owners else []
-    return [tag for tag in (tag.decode() for tag in reversed(every)) if keys.owner_of(tag) in owners]
+def of_dead_owners(client: redis.Redis) -> list[str]:
+    """Return the tags of deliveries whose owner is not alive, latest first; not a stock worker's, which has no owner.
+
+    An owner's key exists before its first delivery: the deliveries are read first.
+    """
+    every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1)
+    tags = [tag.decode() for tag in reversed(every)]
+    owners = [*{keys.owner_of(tag) for tag in tags} - {""}]
+    with client.pipeline(transaction=False) as pipe:
+        for owner in owners:
+            pipe.exists(keys.owner_key(owner))
+        dead = {owner for owner, is_alive in zip(owners, pipe.execute(), strict=True) if not is_alive}
+    return [tag for tag in tags if keys.owner_of(tag) in dead]
+
+
+def has_any(client: redis.Redis, owner: str) -> bool:
+    """Return whether any delivery to an owner is unacknowledged."""
+    every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1)
+    return any(keys.owner_of(tag.decode()) == owner for tag in every)
 
 
 def overdue(client: redis.Redis, seconds: float, most: int) -> list[str]:

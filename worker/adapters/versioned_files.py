@@ -15,6 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from worker.adapters.private_files import write_private
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -74,7 +76,7 @@ def _write_part(folder: Path, content: bytes) -> Path:
     _make_folder(folder)
     part = folder / PART
     try:
-        part.write_bytes(content)
+        write_private(part, content)
         _sync(part)
     except OSError:
         part.unlink(missing_ok=True)

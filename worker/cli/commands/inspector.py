@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval_client.errors import SettingsError
+from worker.adapters.private_files import write_private
 from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of
 from worker.cli.commands.runs import Run, Subject, name_of, opened_engine, opened_for
-from worker.cli.private_files import write_private
 from worker.cli.terminal import screen
 from worker.cli.usage import WrongUsage
 

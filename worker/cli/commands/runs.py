@@ -15,9 +15,9 @@ import typer
 from rich.table import Table
 
 from retrieval_client.errors import InvalidJob
+from worker.adapters.private_files import write_private
 from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of
 from worker.cli.commands.jobs import JsonDocument, JsonLines  # noqa: TC001 -- typer reads the annotations when it runs
-from worker.cli.private_files import write_private
 from worker.cli.terminal import (
     ID_COLUMN,
     complain,

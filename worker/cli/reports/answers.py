@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from retrieval_client.errors import InvalidJob
-from worker.cli.private_files import write_private
+from worker.adapters.private_files import write_private
 from worker.cli.terminal import ID_COLUMN, id_cell, styled
 from worker.cli.usage import WrongUsage
 from worker.core.citations.document import read_citations_json

@@ -60,7 +60,7 @@ def stored(store: Path) -> Counter[str]:
 
 
 def test_versions_that_processes_write_at_once_are_all_there(tmp_path: Path) -> None:
-    """Six processes, forty each; none is lost, twice or cut off, one of them is current, and no other user reads them."""
+    """Six processes, forty each; none is lost, twice or cut off, one is current, and no other user reads them."""
     contents = [[f"{writer}: {number}" for number in range(40)] for writer in range(6)]
     assert in_processes(*((tmp_path, of_writer) for of_writer in contents)) == [0] * 6
     assert stored(tmp_path) == Counter(text for of_writer in contents for text in of_writer)

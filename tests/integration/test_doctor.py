@@ -63,12 +63,12 @@ def test_rows_that_anybody_sees_are_counted(settings: Settings, admin: psycopg.C
     (public,) = admin.execute(
         "SELECT count(*) FROM document_chunks JOIN documents d ON d.id = document_id WHERE visibility = 'public'"
     ).fetchone() or (0,)
-    shown = f"rows visible to no one: {public}; to two invented callers: {public} and {public}; of about 105"
+    shown = f"rows visible to no one: {public}; to two invented callers: {public} and {public}; of about 107"
     assert counted("ok") == [shown]
     admin.execute("CREATE POLICY slip ON documents USING (true)")
     (advice,) = counted("advice")
     assert advice.startswith(
-        "rows visible to no one: 105; to two invented callers: 105 and 105; of about 105. Every caller sees all of it"
+        "rows visible to no one: 107; to two invented callers: 107 and 107; of about 107. Every caller sees all of it"
     )
     admin.execute("DROP POLICY slip ON documents; DROP POLICY chunks_visible ON document_chunks")
     admin.execute(
@@ -76,7 +76,7 @@ def test_rows_that_anybody_sees_are_counted(settings: Settings, admin: psycopg.C
         " OR current_setting('app.user_id')::integer < 0 OR 'x' IN (SELECT jsonb_array_elements_text("
         "current_setting('app.roles')::jsonb)))"
     )
-    none = "rows visible to no one: none, the policies fail; to two invented callers: 0 and 0; of about 105"
+    none = "rows visible to no one: none, the policies fail; to two invented callers: 0 and 0; of about 107"
     assert counted("ok") == [none]
 
 

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 import retrieval_client
 import worker.client
-import worker.errors
 from retrieval_client import (
     BuildCitations,
     Client,
@@ -41,6 +40,7 @@ from retrieval_client.contract.base import Part, parse_part
 from retrieval_client.contract.jobs import HybridSearch, Message, RunRef, TopKFields
 from retrieval_client.contract.run_jobs import CitedChunk, CitedRun, InlineSource, Quote, ReplayFields
 from retrieval_client.jobs import as_error, reader_of
+from worker import errors as former_errors
 from worker.core.ranking.vectors import decode
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "contract" / "examples"
@@ -62,7 +62,7 @@ def test_the_former_name_of_the_client_gives_the_same() -> None:
     assert {name: getattr(worker.client, name) for name in retrieval_client.__all__} == {
         name: getattr(retrieval_client, name) for name in retrieval_client.__all__
     }
-    assert worker.errors.InvalidJob is retrieval_client.errors.InvalidJob
+    assert former_errors.InvalidJob is retrieval_client.errors.InvalidJob
 
 
 HASH = "sha256:" + 64 * "a"

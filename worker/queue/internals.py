@@ -39,11 +39,12 @@ OVERRIDDEN: dict[tuple[str, str], str] = {
     ("results", "celery.backends.base:BaseKeyValueStoreBackend"): "_store_result",
     ("results", "celery.backends.redis:RedisBackend"): "_get_pool",
     ("tasks", "celery.app.task:Task"): (
-        "Request acks_late max_retries on_failure on_retry reject_on_worker_lost throws typing"
+        "Request acks_late apply_async max_retries on_failure on_retry reject_on_worker_lost throws typing"
     ),
     ("transport.channel", "kombu.transport.redis:Channel"): (
-        "QoS __init__ _basic_cancel _connparams _get _on_connection_disconnect _purge _receive _receive_one "
-        "basic_consume close conn_or_acquire from_transport_options max_connections priority_steps"
+        "QoS __init__ _basic_cancel _connparams _get _on_connection_disconnect _purge _queue_bind _receive "
+        "_receive_one _refresh_binding basic_consume close conn_or_acquire from_transport_options max_connections "
+        "priority_steps sweep_bindings"
     ),
     ("transport.channel", "kombu.transport.virtual.base:Channel"): "Message",
     ("transport.poller", "kombu.transport.redis:MultiChannelPoller"): (

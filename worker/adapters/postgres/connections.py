@@ -50,7 +50,7 @@ _SET_LIMITS = ("SELECT " + ", ".join(_LIMIT.format(*limit) for limit in LIMITS.i
 
 # Any role that may create schemas could name one as the worker's, and put its own functions and tables first.
 _WITHOUT_USER = rb"""
-SELECT set_config('search_path', string_agg(part, ',' ORDER BY place), false)
+SELECT set_config('search_path', string_agg(btrim(part), ', ' ORDER BY place), false)
   FROM unnest(string_to_array(current_setting('search_path'), ',')) WITH ORDINALITY AS parts (part, place)
  WHERE btrim(part, ' "') <> '$user' HAVING count(*) > 0
 """

@@ -154,7 +154,7 @@ MISSING_RIGHTS = {
             "CREATE SCHEMA extensions; ALTER EXTENSION vector SET SCHEMA extensions;"
             "GRANT USAGE ON SCHEMA extensions TO retrieval_worker"
         ),
-        'ALTER ROLE retrieval_worker SET search_path = public, extensions',
+        "ALTER ROLE retrieval_worker SET search_path = public, extensions",
     ),
 }
 
@@ -246,7 +246,8 @@ def test_the_policy_of_the_docs_takes_any_claim_of_roles(
     """A string instead of a list gives no rights, and does not fail the query."""
     admin.execute("""ALTER TABLE library."Passages" ADD COLUMN role text DEFAULT 'editor'""")
     admin.execute('DROP POLICY by_tenant ON library."Passages"')
-    admin.execute(sql_of_the_docs(BY_ROLE).replace("shop.doc_embeddings", 'library."Passages"').replace("doc_embeddings.", '"Passages".').encode())
+    policy = sql_of_the_docs(BY_ROLE).replace("shop.doc_embeddings", 'library."Passages"')
+    admin.execute(policy.replace("doc_embeddings.", '"Passages".').encode())
     with contextlib.closing(Engine(own_settings, time.perf_counter)) as engine:
         assert len(numbers(ask_as(engine, ("app.roles", claim)))) == seen
 

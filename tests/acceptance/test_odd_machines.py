@@ -36,7 +36,7 @@ MARK = "ODD_MACHINE"
 """A variable that each process of a test inherits, with a value of its own."""
 
 IS_ROOT = os.geteuid() == 0
-CTRL_C = b"\x03"
+CTRL_C, CTRL_BACKSLASH = b"\x03", b"\x1c"
 INTERRUPTED = "retrieval-worker: interrupted, nothing left running"
 ALL_STOPPED = "all stopped, nothing left running"
 SHOW_CURSOR, HIDE_CURSOR = "\x1b[?25h", "\x1b[?25l"
@@ -271,6 +271,16 @@ def test_ctrl_c_ends_the_demo_at_any_moment(machine: Machine, moment: str, once:
         terminal.press(CTRL_C)
         terminal.read_until(lambda: once or terminal.press(CTRL_C))
         terminal.assert_interrupted()
+    machine.assert_clean()
+
+
+def test_ctrl_backslash_leaves_nothing_either(machine: Machine) -> None:
+    """Press it: the demo stops all that it started."""
+    with in_terminal(machine, "demo") as terminal:
+        terminal.read_until(lambda: "loading" in terminal.output)
+        terminal.press(CTRL_BACKSLASH)
+        terminal.read_until(lambda: False)
+        assert terminal.process.returncode == 128 + signal.SIGQUIT, terminal.output
     machine.assert_clean()
 
 

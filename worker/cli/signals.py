@@ -1,4 +1,4 @@
-"""The signals that end a command: Ctrl-C (SIGINT) and SIGTERM."""
+"""The signals that end a command: Ctrl-C (SIGINT), Ctrl-\\ (SIGQUIT) and SIGTERM."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
-ENDING = (signal.SIGINT, signal.SIGTERM)
+ENDING = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
 
-SENTENCES = {128 + signal.SIGINT: "interrupted", 128 + signal.SIGTERM: "terminated"}
+SENTENCES = {128 + signal.SIGINT: "interrupted", 128 + signal.SIGQUIT: "quit", 128 + signal.SIGTERM: "terminated"}
 """Exit code → the word for it."""
 
 
@@ -21,13 +21,13 @@ def ended_sentence(code: int) -> str:
     """Return what a command says when a signal has ended it.
 
     Args:
-        code: its exit code: 130 or 143.
+        code: its exit code: 130, 131 or 143.
     """
     return f"{SENTENCES[code]}, nothing left running"
 
 
 def handle_ending(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
-    """Set the handler of both signals."""
+    """Set the handler of these signals."""
     for number in ENDING:
         signal.signal(number, handler)
 
@@ -87,7 +87,7 @@ _current: _HeldSignals | None = None
 
 @contextlib.contextmanager
 def held_signals() -> Iterator[None]:
-    """Hold SIGINT and SIGTERM back, except inside `interruptible`, so that each process that starts is also stopped.
+    """Hold these signals back, except inside `interruptible`, so that each process that starts is also stopped.
 
     One that arrives while processes start or stop is delivered at the next `interruptible`, or at the end.
     """

@@ -1,4 +1,4 @@
-"""The signals that end a command: Ctrl-C (SIGINT), Ctrl-\\ (SIGQUIT) and SIGTERM."""
+"""The signals that end a command: Ctrl-C (SIGINT), SIGQUIT and SIGTERM."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 import redis
+from kombu import pools
 from tests.acceptance.records import assert_as_the_contract_says
 
 from retrieval_client import Client
@@ -56,6 +57,13 @@ def locked(admin: psycopg.Connection[Any], stack: Stack) -> Iterator[psycopg.Con
         connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
         yield connection
         connection.rollback()
+
+
+@pytest.fixture(autouse=True)
+def _pools_are_of_one_test() -> Iterator[None]:
+    """Leave no connection of kombu's pools to a later test: Redis ends those that are silent for two minutes."""
+    yield
+    pools.reset()
 
 
 @pytest.fixture(autouse=True)

@@ -14,11 +14,13 @@ FULL = (
     "containers",
     "integration/test_access_control.py::test_no_caller_sees_anothers_rights_over_thousands_of_jobs_on_one_connection[3000]",
     "integration/test_adopted_tables.py",
+    "integration/test_adopted_tenants.py",
     "integration/test_chaos_fuzz.py",
     "integration/test_chaos_producer.py",
     "integration/test_chaos_proxy.py",
     "integration/test_chaos_watcher.py",
     "integration/test_claims_repeated.py",
+    "integration/test_client_outages.py",
     "integration/test_delayed.py",
     "integration/test_evaluate_beside_ranx.py",
     "integration/test_fulltext_plans.py",
@@ -53,6 +55,8 @@ QUICK = (
     f"{_ADOPTED}a_table_that_is_there_is_adopted[uuids with tenants]",
     f"{_ADOPTED}adopt_changes_nothing",
     f"{_ADOPTED}names_can_not_end_a_comment",
+    "integration/test_adopted_tenants.py::test_no_tenant_sees_a_row_of_another[the same name of the key]",
+    "integration/test_client_outages.py::test_an_idle_client",
     "unit/test_wrong_invocations.py::test_a_process_says_the_same[no-such-command]",
 )
 

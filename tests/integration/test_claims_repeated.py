@@ -65,7 +65,7 @@ def test_a_message_that_is_buried_twice_is_one_dead_letter(broker: redis.Redis) 
 
 
 def test_a_full_redis_has_room_for_a_dead_letter_in_place_of_its_message(broker: redis.Redis) -> None:
-    """What cannot run would otherwise stay in the way of what empties it."""
+    """A message that cannot run must not stay in the way of what empties Redis."""
     broker.lpush(PLACE, MESSAGE)
     broker.config_set("maxmemory", "1")
     try:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import psutil
 import psycopg
 import redis
-from redis.backoff import NoBackoff
+from redis.backoff import ConstantBackoff, NoBackoff
 from redis.retry import Retry
 
 from worker.cli.devstack.postgres import Postgres, postgres_server
@@ -38,11 +38,10 @@ def connect(port: int, database: int = 0, timeout: float = 2.0) -> redis.Redis:
     return client_of(f"redis://127.0.0.1:{port}/{database}", timeout)
 
 
-def client_of(url: str, timeout: float = 2.0) -> redis.Redis:
+def client_of(url: str, timeout: float = 2.0, retry: Retry | None = None) -> redis.Redis:
     """The same, by a URL."""
-    return redis.Redis.from_url(
-        url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=Retry(NoBackoff(), 0)
-    )
+    retry = retry or Retry(NoBackoff(), 0)
+    return redis.Redis.from_url(url, socket_timeout=timeout, socket_connect_timeout=timeout, retry=retry)
 
 
 class RedisServer:
@@ -145,8 +144,8 @@ class RedisServer:
         return str(found[name])
 
     def command(self, *words: str) -> None:
-        """Send an administrator's command."""
-        with self.client() as client:
+        """Send an administrator's command, until it is taken: a full server closes connections, this one too."""
+        with client_of(self.url(), retry=Retry(ConstantBackoff(0.05), 200)) as client:
             client.execute_command(*words)
 
 

@@ -2,8 +2,8 @@
 
 python -m benchmarks.beside_revision 934352c --jobs 2000 --rounds 5
 
-Each side is a checkout of its own with a Postgres of its own; the environment (Celery, psycopg, ...) is this one. So is
-Redis, as this checkout ships it: what its settings cost is no difference between the sides.
+Each side is a checkout of its own; the environment (Celery, psycopg, ...) is this one. So are Postgres and Redis, new for
+each measurement, as this checkout ships them: what another server costs is no difference between the sides.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from benchmarks.command import as_command
 from rich.console import Console
 from rich.table import Table
 
+from worker.cli.devstack.postgres import postgres_server
 from worker.cli.devstack.redis import redis_server
 
 HERE = Path(__file__).resolve().parents[1]
@@ -29,16 +30,10 @@ HERE = Path(__file__).resolve().parents[1]
 # Runs in either checkout, so it may use only what both have.
 SIDE = """
 import json, sys
+from pathlib import Path
 from types import SimpleNamespace
 import psycopg
 from benchmarks.workers import Arrangement, Figures, measure
-try:
-    from worker.cli.devstack.stack import local_stack
-except ImportError:  # its name and its place before
-    try:
-        from worker.cli.devstack import stack as local_stack
-    except ImportError:
-        from worker.devstack import stack as local_stack
 try:
     from worker.adapters.providers.embedder import LexicalEmbedder
     from worker.cli.corpus_files import SAMPLES, read
@@ -49,23 +44,31 @@ except ImportError:  # where they stood before d07f303
     from worker.loader import load, migrate
 
 figures = Figures()
-queue, results = sys.argv[2:]
+root, dsn, queue, results = sys.argv[2:]
 names = {"CELERY_BROKER_URL": queue, "CELERY_RESULT_BACKEND": results}
-with local_stack() as stack:
-    stack.redis = SimpleNamespace(url=[queue, results].__getitem__, environment=lambda user: names)
-    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
-        migrate(connection)
-        load(connection, read(SAMPLES["documents"]), LexicalEmbedder())
-    measure(stack, Arrangement("prefork, 2", 1, ("--pool=prefork", "--concurrency=2"), 2), int(sys.argv[1]), figures)
+stack = SimpleNamespace(
+    root=Path(root),
+    postgres=SimpleNamespace(dsn=lambda database="postgres", user="postgres": dsn.format(user=user, database=database)),
+    redis=SimpleNamespace(url=[queue, results].__getitem__, environment=lambda user: names),
+)
+with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
+    migrate(connection)
+    load(connection, read(SAMPLES["documents"]), LexicalEmbedder())
+measure(stack, Arrangement("prefork, 2", 1, ("--pool=prefork", "--concurrency=2"), 2), int(sys.argv[1]), figures)
 print(json.dumps([figures.jobs_a_second[0], figures.cpu_ms_a_job[0], figures.failed]))
 """
 
 
 def measure_side(checkout: Path, jobs: int) -> tuple[float, float, int]:
     """Measure one checkout once: jobs a second, milliseconds of worker CPU a job, failed jobs."""
-    with tempfile.TemporaryDirectory(prefix="rw-redis-") as root, redis_server(Path(root)) as server:
+    with (
+        tempfile.TemporaryDirectory(prefix="rw-") as root,
+        postgres_server(Path(root) / "postgres") as database,
+        redis_server(Path(root) / "redis") as redis,
+    ):
+        dsn = database.dsn("{database}", "{user}")
         done = subprocess.run(
-            [sys.executable, "-c", SIDE, str(jobs), *server.urls("admin")],
+            [sys.executable, "-c", SIDE, str(jobs), root, dsn, *redis.urls("admin")],
             cwd=checkout,
             env={**os.environ, "PYTHONPATH": str(checkout)},
             stdout=subprocess.PIPE,
@@ -116,9 +119,12 @@ def _report(measured: dict[str, list[tuple[float, float, int]]], jobs: int) -> N
         table.add_row(name, f"{medians[name]:.0f}", f"{min(rates):.0f}", f"{max(rates):.0f}", f"{cpu:.2f}", str(failed))
     console = Console(width=120)
     console.print(table)
+    # Of each round, because a machine that others share is faster in one round than in the next.
+    ratios = [after / before for (before, _, _), (after, _, _) in zip(measured["before"], measured["after"], strict=True)]
     console.print(
-        f"after / before: {medians['after'] / medians['before']:.3f}; {jobs} jobs a measurement, "
-        f"{len(measured['before'])} rounds in turns; {os.cpu_count()} cores"
+        f"after / before: {statistics.median(ratios):.3f} (median of {len(ratios)} rounds, {min(ratios):.3f} to "
+        f"{max(ratios):.3f}), {medians['after'] / medians['before']:.3f} of the medians; {jobs} jobs a measurement; "
+        f"{os.cpu_count()} cores"
     )
 
 

@@ -2,8 +2,8 @@
 
 python -m benchmarks.beside_revision 934352c --jobs 2000 --rounds 5
 
-Each side is a checkout of its own; the environment (Celery, psycopg, ...) is this one. So are Postgres and Redis, new for
-each measurement, as this checkout ships them: what another server costs is no difference between the sides.
+Each side is a checkout of its own; the environment (Celery, psycopg, ...) is this one. So are Postgres and Redis, new
+for each measurement, as this checkout ships them: what another server costs is no difference between the sides.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _report(measured: dict[str, list[tuple[float, float, int]]], jobs: int) -> N
     console = Console(width=120)
     console.print(table)
     # Of each round, because a machine that others share is faster in one round than in the next.
-    ratios = [after / before for (before, _, _), (after, _, _) in zip(measured["before"], measured["after"], strict=True)]
+    ratios = [after[0] / before[0] for before, after in zip(measured["before"], measured["after"], strict=True)]
     console.print(
         f"after / before: {statistics.median(ratios):.3f} (median of {len(ratios)} rounds, {min(ratios):.3f} to "
         f"{max(ratios):.3f}), {medians['after'] / medians['before']:.3f} of the medians; {jobs} jobs a measurement; "

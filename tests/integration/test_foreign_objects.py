@@ -118,10 +118,14 @@ GRANT USAGE ON SCHEMA {schema} TO PUBLIC
 
 
 def test_no_function_of_another_role_runs_as_the_superuser(site: Site, eve: str) -> None:
-    """A schema named as the superuser, which Postgres looks in first, has all that the commands call."""
+    """A schema named as the superuser, which Postgres looks in first, has all that the commands call.
+
+    So has `public` what suits a column better than Postgres' own function of the name.
+    """
     site.admin.execute("CREATE TABLE notes (id int PRIMARY KEY, tenant text, content varchar(99), v vector)")
     site.admin.execute("INSERT INTO notes VALUES (1, 't1', 'a text', '[1,2,3]')")
     make(site, eve, TRAP.replace("{schema}", "postgres"))
+    make(site, eve, "CREATE FUNCTION public.length(varchar) RETURNS int LANGUAGE sql AS 'SELECT postgres.trap()'")
     make(site, eve, "CREATE TABLE postgres.chunks (id int PRIMARY KEY, content text, v postgres.vector)")
     said = site.adopt()
     assert [one["table"] for one in said["corpora"]] == ["public.notes"]

@@ -33,6 +33,7 @@ from worker.inspector.web.app import ROUTES
 from worker.inspector.web.asking import AT_ONCE, MOST_WAITING
 from worker.inspector.web.visits import ATTEMPTS, MOST_SESSIONS
 from worker.jobs.engine import Engine
+from worker.jobs.principal import as_principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,14 +108,19 @@ def test_the_routes_are_all_known_here() -> None:
     assert {route.name for route in ROUTES} == OF_A_RUN.keys() | WITHOUT_A_RUN
 
 
+@pytest.mark.parametrize("other", [{"user": "bob"}, {"tenant_id": "lighthouse"}], ids=["user", "tenant"])
 @pytest.mark.parametrize("name", OF_A_RUN)
-def test_another_callers_run_is_an_unknown_one(pages: tuple[str, Engine, Settings], name: str) -> None:
-    """By each route: the same 404 as for a run that does not exist, without a word of it."""
-    url, engine, _ = pages
-    ask(engine, question=HUM, run=RUN)
-    with visitor(url, "bob") as bob:
-        foreign = visit(bob, name, OF_A_RUN[name])
-        unknown = visit(bob, name, {**OF_A_RUN[name], "subject": "no-such-subject"})
+def test_another_callers_run_is_an_unknown_one(
+    pages: tuple[str, Engine, Settings], name: str, other: dict[str, str]
+) -> None:
+    """By each route: the same 404 as for a run that does not exist, without a word of it, for her namesake as well."""
+    url, engine, settings = pages
+    ask(
+        engine, as_principal({"user_id": "alice", "tenant_id": "harbour"}, settings, "principal"), question=HUM, run=RUN
+    )
+    with visitor(url, **other) as visitor_of_another:
+        foreign = visit(visitor_of_another, name, OF_A_RUN[name])
+        unknown = visit(visitor_of_another, name, {**OF_A_RUN[name], "subject": "no-such-subject"})
     assert (foreign.status_code, unknown.status_code) == (404, 404)
     assert without_secrets(foreign.text) == without_secrets(unknown.text)
     assert WORDS not in foreign.text

@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.command_line import command_line
 from tests.integration.asking import ask
 
 from retrieval_client.contract.base import parse_job
@@ -15,6 +16,7 @@ from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK
 from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
 from retrieval_client.hashing import hash_chunk
 from worker.adapters.postgres.database import Database
+from worker.cli.devstack.workers import stack_environment
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -22,9 +24,12 @@ from worker.jobs.principal import as_principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     import psycopg
+    from tests.command_line import Command
 
+    from worker.cli.devstack.stack import Stack
     from worker.model import Principal
     from worker.settings import Settings
 
@@ -132,3 +137,53 @@ def test_no_task_shows_a_namesake_of_another_tenant_anything(
             shown = json.dumps(answer, ensure_ascii=False)
             assert not any(text(document) in shown or f"{document}-1" in shown for document in documents)
         assert not any(authorised(namesake))
+
+
+COMMANDS = {
+    "runs list": ("runs", "list"),
+    "runs export": ("runs", "export", "desk", "r1"),
+    "runs keep": ("runs", "keep", "desk", "r1", "{file}"),
+    "runs used": ("runs", "used", "desk", "r1", "A-dave-private-None-1"),
+    "trace": ("trace", "desk", "r1"),
+    "report": ("report", "desk", "r1", "--html", "{file}"),
+    "verify": ("verify", "desk", "r1"),
+}
+
+
+@pytest.fixture
+def run(stack: Stack, database: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs a command of an operator, with the files of runs in a folder."""
+    place = stack_environment(stack, TRUST_QUEUE="true", ARTIFACTS__URL=str(tmp_path / "runs"))
+    dsn = stack.postgres.dsn(database, "retrieval_worker")
+    return command_line(capsys, {**place, "DATABASE_CONNECTION_STRING": dsn})
+
+
+@pytest.mark.parametrize("words", COMMANDS.values(), ids=COMMANDS)
+def test_no_command_shows_a_namesake_a_run(
+    engine: Engine, settings: Settings, admin: psycopg.Connection[Any], run: Command, tmp_path: Path, words: Any
+) -> None:
+    """The run of a dave of A: to the daves of B and of no tenant it is no other than one that does not exist."""
+    document = add_document(admin, "A", "dave", "private", None)
+    dave = {"user_id": "dave", "tenant_id": "A"}
+    ask(
+        engine,
+        caller(settings, "A", "dave"),
+        question=f"What is the {PHRASE}?",
+        mode="grounded",
+        run={"subject_id": "desk", "run_id": "r1"},
+    )
+    file = tmp_path / "file.json"
+    file.write_text("{}")
+    words = [word.replace("{file}", str(file)) for word in words]
+
+    def said(*words: str, **claims: str) -> tuple[int, str]:
+        done = run(*words, "--claims", json.dumps(claims))
+        return done.returncode, f"{done.stdout} {done.stderr} {file.read_text()}".replace("no-such-subject", "desk")
+
+    own, unknown = said(*words, **dave), [word.replace("desk", "no-such-subject") for word in words]
+    assert own[0] == 0, own[1]
+    for claims in ({"user_id": "dave", "tenant_id": "B"}, {"user_id": "dave"}):
+        file.write_text("{}")
+        code, text = said(*words, **claims)
+        assert document not in text
+        assert "r1" not in text or (code, text) == said(*unknown, **claims)

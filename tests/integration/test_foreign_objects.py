@@ -135,7 +135,22 @@ def test_no_function_of_another_role_runs_as_the_superuser(site: Site, eve: str)
         assert done.returncode == 0, done.stderr
 
 
+VECTORS = "id int PRIMARY KEY, content text, v public.vector"
+CONSTANT = """
+CREATE FUNCTION traps.constant() RETURNS int LANGUAGE plpgsql IMMUTABLE
+  AS 'BEGIN RETURN CASE WHEN current_user LIKE $$eve%$$ THEN 1 ELSE traps.trap() END; END';
+"""
 UNREAD = {
+    "an index": f"{CONSTANT} CREATE TABLE traps.chunks ({VECTORS});"
+    "CREATE INDEX ON traps.chunks ((id + traps.constant())); GRANT SELECT ON traps.chunks TO PUBLIC",
+    "a condition of an index": f"{CONSTANT} CREATE TABLE traps.chunks ({VECTORS});"
+    "CREATE INDEX ON traps.chunks (id) WHERE id > traps.constant(); GRANT SELECT ON traps.chunks TO PUBLIC",
+    "statistics": f"{CONSTANT} CREATE TABLE traps.chunks ({VECTORS});"
+    "CREATE STATISTICS traps.s ON (id + traps.constant()), content FROM traps.chunks;"
+    "GRANT SELECT ON traps.chunks TO PUBLIC",
+    "a partition key": f"{CONSTANT} CREATE TABLE traps.chunks ({VECTORS.replace('PRIMARY KEY', '')})"
+    "  PARTITION BY RANGE ((id + traps.constant()));"
+    "CREATE TABLE traps.chunks_1 PARTITION OF traps.chunks DEFAULT; GRANT SELECT ON traps.chunks TO PUBLIC",
     "a policy": """
 CREATE TABLE public.chunks (id int PRIMARY KEY, content text, v public.vector);
 INSERT INTO public.chunks VALUES (1, 'text', '[1,2,3]');

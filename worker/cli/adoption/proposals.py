@@ -138,8 +138,8 @@ def proposals(tables: Iterable[VectorTable]) -> tuple[list[Proposal], list[Skipp
 
 
 def _of_table(source: VectorTable, taken: set[str]) -> Iterator[Proposal | Skipped]:
-    if source.hidden:
-        yield Skipped(source.table.quoted, "this role may not read all of its rows: adopt it as its owner")
+    if source.not_read:
+        yield Skipped(source.table.quoted, source.not_read)
         return
     names = [source.table.schema, source.table.name]
     if any("." in name for name in names):

@@ -91,7 +91,7 @@ class VectorTable:
         collections: of LangChain's `PGVector`.
         lengths: column of text → mean length in the first rows.
         pgvector: schema of pgvector's types, operators and functions, as SQL.
-        hidden: True if this role may not read it, or its policies would decide what is read: nothing of it was.
+        not_read: why nothing of it was read, or ``''``: this role may not read all of it, or another one owns it.
     """
 
     table: Table
@@ -103,7 +103,7 @@ class VectorTable:
     collections: tuple[Collection, ...] = ()
     lengths: Mapping[str, float] = field(default_factory=dict)
     pgvector: str = "public"
-    hidden: bool = False
+    not_read: str = ""
 
     @property
     def columns(self) -> dict[str, Column]:
@@ -163,7 +163,19 @@ SELECT DISTINCT replace(o.opcname, '_cosine_ops', '') FROM pg_index i
  WHERE i.indrelid = %s AND i.indpred IS NULL AND o.opcname IN ('vector_cosine_ops', 'halfvec_cosine_ops') ORDER BY 1
 """
 
-_HIDDEN = "SELECT NOT has_table_privilege(%(oid)s::oid, 'SELECT') OR row_security_active(%(oid)s::oid)"
+# An owner's functions in indexes, statistics and partition keys run as whoever plans a query of the table.
+_NOT_READ = """
+SELECT CASE WHEN foreign_owner IS NOT NULL
+            THEN 'its owner ' || foreign_owner || ' could run code as the role that reads it: adopt it as its owner'
+            WHEN NOT has_table_privilege(%(oid)s::oid, 'SELECT') OR row_security_active(%(oid)s::oid)
+            THEN 'this role may not read all of its rows: adopt it as its owner' ELSE '' END
+  FROM (SELECT min(quote_ident(r.rolname))
+          FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+         WHERE (c.oid = %(oid)s::oid OR c.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s::oid::regclass)))
+           AND NOT (r.rolsuper OR r.rolname = current_user
+                    OR r.oid = (SELECT datdba FROM pg_database WHERE datname = current_database()))
+       ) AS owners (foreign_owner)
+"""
 
 # A view would run what its owner wrote.
 _ORDINARY = """
@@ -219,8 +231,8 @@ def vector_tables(
 
 def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str) -> VectorTable:
     table = _table(connection, oid)
-    if _is_hidden(connection, oid):
-        return VectorTable(table, 0, (), (), {}, {}, pgvector=pgvector, hidden=True)
+    if reason := _not_read(connection, oid):
+        return VectorTable(table, 0, (), (), {}, {}, pgvector=pgvector, not_read=reason)
     references = connection.execute(_REFERENCES, (oid,)).fetchall()
     storage = [one for (one,) in connection.execute(_STORAGE, {"oid": oid}).fetchall()]
     rows = connection.execute(estimated_rows(storage)).fetchone()
@@ -237,8 +249,10 @@ def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str) 
     )
 
 
-def _is_hidden(connection: psycopg.Connection[Any], oid: int) -> bool:
-    return connection.execute(_HIDDEN, {"oid": oid}).fetchone() == (True,)
+def _not_read(connection: psycopg.Connection[Any], oid: int) -> str:
+    """Return why this role must not read a table, or ``''``."""
+    row = connection.execute(_NOT_READ, {"oid": oid}).fetchone()
+    return str(row[0]) if row else ""
 
 
 def _table(connection: psycopg.Connection[Any], oid: int) -> Table:
@@ -279,7 +293,7 @@ def _names(table: Table, column: Column) -> dict[str, sql.Composable]:
 def _collections(connection: psycopg.Connection[Any], table: Table, pgvector: str) -> tuple[Collection, ...]:
     """Return the collections of LangChain's older table; none of another table, or of columns of other types."""
     row = connection.execute(_ORDINARY, (table.schema, LANGCHAIN_COLLECTIONS)).fetchone()
-    if table.name != LANGCHAIN_EMBEDDINGS or row is None or _is_hidden(connection, row[0]):
+    if table.name != LANGCHAIN_EMBEDDINGS or row is None or _not_read(connection, row[0]):
         return ()
     referring = next((one.type for one in table.columns if one.name == "collection_id"), None)
     types = {one.name: one.type for one in _table(connection, row[0]).columns}

@@ -286,6 +286,12 @@ SLIPS = {
     "in a part": "tenant_id = 'x' OR (EXISTS (SELECT FROM docs d WHERE d.name = document_name) AND true)",
     "of a type with a length": "EXISTS (SELECT FROM docs d WHERE d.document_name = document_name)",
 }
+SELECTED = {
+    "a list": "document_id IN (SELECT document_id FROM docs_of d WHERE d.name = 'x')",
+    "an array": "document_id = ANY (ARRAY(SELECT document_id FROM docs_of d JOIN docs_of e ON e.name = d.name))",
+    "one value": "document_id = (SELECT document_id FROM docs_of d WHERE d.name = 'x' ORDER BY d.name LIMIT 1)",
+    "an expression": "tenant_id IN (SELECT lower(tenant_id) FROM docs_of)",
+}
 MEANT = {
     "by its table": "EXISTS (SELECT FROM docs d WHERE d.document_id = doc_chunks.document_id)",
     "with a condition of its own": (
@@ -296,20 +302,26 @@ MEANT = {
         " WHERE e.document_id = doc_chunks.document_id))"
     ),
     "of the caller alone": "EXISTS (SELECT FROM docs d WHERE d.name = current_setting('app.user_id', true))",
+    "of what the row has": "document_id IN (SELECT d.document_id + doc_chunks.id - doc_chunks.id FROM docs d)",
+    "without a table": "tenant_id = (SELECT doc_chunks.tenant_id)",
     "of a list": "document_id IN (SELECT d.document_id FROM docs d WHERE d.document_id = d.parent_id)",
 }
 
 
-@pytest.mark.parametrize("condition", [*SLIPS.values(), *MEANT.values()], ids=[*SLIPS, *MEANT])
+CONDITIONS = {**{f"exists, {name}": condition for name, condition in SLIPS.items()}, **SELECTED, **MEANT}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS.values(), ids=CONDITIONS)
 def test_a_policy_that_compares_a_table_with_itself_is_refused(
     make_settings: Callable[..., Settings], database: str, settings: Settings, admin: Admin, condition: str
 ) -> None:
-    """An `EXISTS` that compares two columns of its own table, and none of the row's, shows every row or none."""
+    """An `EXISTS` that compares columns of its own table, or a list of columns of the row, shows every row or none."""
     admin.execute(
         "CREATE TABLE docs (document_id int, parent_id int, name text, document_name varchar(9));"
         "CREATE TABLE doc_chunks (id int, document_id int, tenant_id text, content text, embedding vector(768));"
         "ALTER TABLE docs ENABLE ROW LEVEL SECURITY; ALTER TABLE doc_chunks ENABLE ROW LEVEL SECURITY;"
-        "CREATE POLICY p ON docs USING (true); GRANT SELECT ON docs, doc_chunks TO retrieval_worker"
+        "CREATE TABLE docs_of (name text);"
+        "CREATE POLICY p ON docs USING (true); GRANT SELECT ON docs, docs_of, doc_chunks TO retrieval_worker"
     )
     admin.execute(f"CREATE POLICY p ON doc_chunks USING ({condition})".encode())
     columns = {"id": "id", "document_id": "document_id", "text": "content", "embedding": "embedding"}
@@ -318,5 +330,40 @@ def test_a_policy_that_compares_a_table_with_itself_is_refused(
     if condition in MEANT.values():
         check(changed)
         return
-    with pytest.raises(SettingsError, match="the policy p of doc_chunks compares columns of the table in its EXISTS"):
+    slip = "has a subquery that selects a column of" if condition in SELECTED.values() else "compares columns of the"
+    with pytest.raises(SettingsError, match=f"the policy p of doc_chunks {slip}"):
         check(changed)
+
+
+UNBOUND = {
+    "row security is off": "ALTER TABLE docs DISABLE ROW LEVEL SECURITY",
+    "the worker owns it": "ALTER TABLE docs OWNER TO retrieval_worker",
+}
+
+
+@pytest.mark.parametrize("statements", UNBOUND.values(), ids=UNBOUND)
+def test_a_policy_that_relies_on_policies_that_are_off_is_refused_at_each_read(
+    make_settings: Callable[..., Settings], database: str, settings: Settings, admin: Admin, statements: str
+) -> None:
+    """Chunks show with their documents, which the settings do not name: they would all show."""
+    admin.execute(
+        "CREATE TABLE docs (id text, owner text); CREATE TABLE doc_chunks AS SELECT * FROM document_chunks;"
+        "INSERT INTO docs SELECT DISTINCT document_id, 'nobody' FROM doc_chunks;"
+        "ALTER TABLE docs ENABLE ROW LEVEL SECURITY; ALTER TABLE doc_chunks ENABLE ROW LEVEL SECURITY;"
+        "CREATE POLICY p ON docs USING (owner = current_setting('app.user_id', true));"
+        "CREATE POLICY p ON doc_chunks USING (EXISTS (SELECT FROM docs d WHERE d.id = doc_chunks.document_id));"
+        "GRANT SELECT ON docs, doc_chunks TO retrieval_worker"
+    )
+    corpus = settings.corpora["documents"].model_dump() | {"table": "public.doc_chunks", "documents": None}
+    with contextlib.closing(
+        Engine(make_settings(database, corpora={"documents": corpus}), time.perf_counter)
+    ) as engine:
+        assert len(searched(engine)) == 15
+        admin.execute("UPDATE docs SET owner = 'alice'")
+        assert searched(engine) == []
+        admin.execute(statements.encode())
+        with pytest.raises(SettingsError, match=r"a policy reads public\.docs, whose own policies do not bind"):
+            searched(engine)
+        admin.execute("ALTER TABLE docs OWNER TO postgres; ALTER TABLE docs ENABLE ROW LEVEL SECURITY")
+        admin.execute("GRANT SELECT ON docs TO retrieval_worker")
+        assert searched(engine) == []

@@ -14,7 +14,7 @@ from psycopg import sql
 from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.column_types import ColumnType, wrong_document_types, wrong_types
 from worker.adapters.postgres.indexes import indexed_kinds
-from worker.adapters.postgres.policies import policy_problems, reach
+from worker.adapters.postgres.policies import policy_problems, reach, with_policies
 from worker.adapters.postgres.privileges import (
     Role,
     hidden_schema,
@@ -447,6 +447,7 @@ def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> 
         for one in _below_view(connection, row[0], corpus):
             (definitions if one.kind in {"v", "function"} else below).append(one.oid)
     reached = reach(connection, [*governed, *below])
+    below += with_policies(connection, [oid for oid in reached.relations if oid not in {*governed, *below}])
     protection = Protection(tuple(tables), tuple(views), tuple(below), tuple(definitions), *reached)
     (version,) = connection.execute(sql.SQL("SELECT ") + version_of(protection)).fetchone() or ("",)
     return replace(protection, version=version)

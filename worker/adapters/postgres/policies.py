@@ -58,6 +58,16 @@ SELECT quote_ident(polname), polrelid::regclass::text, polqual::text,
 """
 
 
+# A policy that asks whether a row of another table is visible relies on that table's own policies.
+_BOUND = """
+SELECT c.oid, format('%%I.%%I', n.nspname, c.relname),
+       row_security_active(c.oid) AND NOT pg_has_role(c.relowner, 'MEMBER')
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.oid = ANY (%s::oid[]) AND c.relkind IN ('r', 'p')
+   AND (c.relrowsecurity OR EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid)) ORDER BY 2
+"""
+
+
 class Reach(NamedTuple):
     """Relations and functions that the policies of tables read and call.
 
@@ -76,13 +86,19 @@ def reach(connection: psycopg.Connection[Any], relations: Sequence[int]) -> Reac
     return Reach(*(tuple(oid for is_function, oid in rows if is_function is wanted) for wanted in (False, True)))
 
 
+def with_policies(connection: psycopg.Connection[Any], relations: Sequence[int]) -> dict[int, tuple[str, bool]]:
+    """Return those of these tables that have policies, by oid: the name, as SQL, and whether they bind this role."""
+    rows = connection.execute(_BOUND, ([*relations],)).fetchall()
+    return {oid: (name, is_bound) for oid, name, is_bound in rows}
+
+
 def policy_problems(
     connection: psycopg.Connection[Any], relations: Sequence[int], trusted: Collection[str]
 ) -> Iterator[str]:
-    """Say which functions of policies belong to a role that may not change the policies, and which `EXISTS` is a slip.
+    """Say which policies another role can decide, which rely on policies that are off, and which have a slip.
 
     Args:
-        connection: any connection.
+        connection: a connection of the role that reads the corpus.
         relations: oids of a corpus's tables.
         trusted: names of functions that may belong to anybody.
     """
@@ -93,11 +109,23 @@ def policy_problems(
             f"a policy calls {name}, which belongs to {owner}: that role can decide who sees what. ALTER FUNCTION "
             f"{name} OWNER TO the tables' owner, or name it in trusted_functions"
         )
+    read = [oid for oid in reached.relations if oid not in {*relations}]
+    for name, is_bound in with_policies(connection, read).values():
+        if not is_bound:
+            yield (
+                f"a policy reads {name}, whose own policies do not bind the worker's role: ALTER TABLE {name} ENABLE "
+                "ROW LEVEL SECURITY, and let another role own it"
+            )
     for policy, table, condition, equals in connection.execute(_CONDITIONS, ([*reached.relations],)).fetchall():
         if compares_its_own_columns(condition, equals):
             yield (
                 f"the policy {policy} of {table} compares columns of the table in its EXISTS, and none of {table}: it "
                 f"shows every row to whoever sees one there. Name the column with its table ({table}.…)"
+            )
+        if selects_outer_columns(condition):
+            yield (
+                f"the policy {policy} of {table} has a subquery that selects a column of {table}, and none of the "
+                f"tables that it reads: it shows every row to whoever sees one there. Name the column with its table"
             )
 
 
@@ -132,6 +160,28 @@ def compares_its_own_columns(condition: str, equals: Collection[int]) -> bool:
     """
     selects = (node for node in _parse(condition).all() if node.values.get("subLinkType") == _EXISTS)
     return any(not _is_tied(one, 0) and any(_is_of_one_table(node, equals) for node in one.all()) for one in selects)
+
+
+def selects_outer_columns(condition: str) -> bool:
+    """Return whether a subquery, but for `EXISTS`, selects columns from outside it only.
+
+    In ``document_id IN (SELECT document_id FROM docs)``, the second is that of the row where ``docs`` has none.
+
+    Args:
+        condition: the condition of a policy, as `pg_policy.polqual` has it.
+    """
+    links = (node for node in _parse(condition).all() if node.name == "SUBLINK")
+    queries = (child for link in links if link.values["subLinkType"] != _EXISTS for child in link.children)
+    return any(_selects_outer_columns(query) for query in queries if query.name == "QUERY")
+
+
+def _selects_outer_columns(query: _Node) -> bool:
+    selected = next((child for child in query.children if child.name == "TARGETENTRY"), _Node(""))
+    sources = (child for part in query.children if part.name == "FROMEXPR" for child in part.children)
+    if not any(source.name in {"RANGETBLREF", "JOINEXPR"} for source in sources):
+        return False
+    columns = [node for node in selected.all() if node.name == "VAR"]
+    return bool(columns) and all(int(column.values["varlevelsup"]) > 0 for column in columns)
 
 
 def _parse(tree: str) -> _Node:

@@ -36,7 +36,7 @@ class Protection:
     Attributes:
         tables: names of its tables, as SQL: any table with such a name at the time of a read must be as safe.
         views: names of its views, as SQL.
-        below: oids of the tables below its views.
+        below: oids of the tables below its views, and of those with policies that its policies read.
         definitions: oids of its views, of the views below them, and of the functions that they call.
         governed: oids of the tables whose policies decide: its own, and those that their policies read.
         functions: oids of the functions that these policies call.

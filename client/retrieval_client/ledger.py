@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import sqlite3
 import time
 import uuid
@@ -170,7 +172,13 @@ def _kind(row: sqlite3.Row) -> type[Any]:
 
 
 def _opened(path: str | PathLike[str]) -> sqlite3.Connection:
-    """Open a file as a ledger; one that is none is closed again. May raise `sqlite3.Error`."""
+    """Open a file as a ledger; one that is none is closed again. May raise `sqlite3.Error`.
+
+    A new one is made so that only this user can read it: it has questions, claims and answers.
+    """
+    if os.fspath(path) not in {"", ":memory:"}:
+        with contextlib.suppress(OSError):  # of which sqlite3 says more
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
     rows = sqlite3.connect(path, isolation_level=None, timeout=30)
     try:
         rows.row_factory = sqlite3.Row

@@ -83,7 +83,8 @@ def test_migrate_keeps_nothing_that_another_role_made(site: Site, eve: str, stat
 
 
 def test_migrate_as_another_owner_than_before_is_refused_until_it_is_given_over(site: Site, eve: str) -> None:
-    """The owner of the database and superusers may have installed it; what another role did is named with the cure."""
+    """Superusers may have installed it; what another role did is named with the cure, also the database's owner."""
+    site.admin.execute(f"DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO {eve}', current_database()); END $$")
     migrate(site.admin)
     migrate(site.admin)
     site.admin.execute(f"ALTER FUNCTION retrieval.asker(text) OWNER TO {eve}")
@@ -91,6 +92,7 @@ def test_migrate_as_another_owner_than_before_is_refused_until_it_is_given_over(
         migrate(site.admin)
     site.admin.execute("ALTER FUNCTION retrieval.asker(text) OWNER TO postgres")
     migrate(site.admin)
+    site.admin.execute("DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO postgres', current_database()); END $$")
 
 
 TRAP = """

@@ -211,3 +211,10 @@ def test_a_file_that_is_no_ledger_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "broken", tmp_path / "no-folder" / "ledger"):
         with pytest.raises(ValueError, match=f"{path.name}: expected a ledger"):
             Ledger(path, FakeClient())
+
+
+def test_a_ledger_is_for_its_user_alone(tmp_path: Path) -> None:
+    """It has questions and claims; one in memory makes no file."""
+    with Ledger(tmp_path / "ledger.sqlite", FakeClient()), Ledger(":memory:", FakeClient()):
+        assert [(file.name, file.stat().st_mode & 0o777) for file in tmp_path.iterdir()] == [("ledger.sqlite", 0o600)]
+    assert not Path(":memory:").exists()

@@ -35,8 +35,7 @@ SELECT object.type || ' ' || object.identity, d.refobjid::regrole::text, quote_i
    AND NOT EXISTS (
      SELECT FROM pg_roles r
       WHERE r.oid = d.refobjid
-        AND (r.rolsuper OR r.rolname IN (current_user, 'pg_database_owner')
-             OR r.oid = (SELECT datdba FROM pg_database WHERE datname = current_database())))
+        AND (r.rolsuper OR r.rolname = current_user))
    AND CASE object.type
          WHEN 'schema' THEN object.name = 'retrieval'
          ELSE object.schema = 'retrieval' OR object.identity = ANY (%s::text[]) END
@@ -47,7 +46,7 @@ SELECT object.type || ' ' || object.identity, d.refobjid::regrole::text, quote_i
 def check_owners(connection: psycopg.Connection[Any], tables: Sequence[str]) -> None:
     """Check that no other role owns the schema `retrieval`, what is in it, or one of these tables.
 
-    The owner of the database and superusers may.
+    This role and superusers may; the owner of the database, who may put indexes on its tables, could else become one.
 
     Raises:
         SettingsError: one does; the message names each object and its owner.
@@ -57,5 +56,5 @@ def check_owners(connection: psycopg.Connection[Any], tables: Sequence[str]) -> 
         named = ", ".join(f"the {name} belongs to {owner}" for name, owner, _ in foreign)
         raise SettingsError(
             f"{named}: an owner can decide who sees what, and run code as whoever uses it. Nothing is changed. Drop "
-            f"what you did not make, and give the rest to {foreign[0][2]} (ALTER … OWNER TO)"
+            f"what you did not make, and give the rest to {foreign[0][2]} (ALTER … OWNER TO), or connect as its owner"
         )

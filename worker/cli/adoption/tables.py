@@ -172,9 +172,7 @@ SELECT CASE WHEN foreign_owner IS NOT NULL
   FROM (SELECT min(quote_ident(r.rolname))
           FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
          WHERE (c.oid = %(oid)s::oid OR c.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s::oid::regclass)))
-           AND NOT (r.rolsuper OR r.rolname = current_user
-                    OR r.oid = (SELECT datdba FROM pg_database WHERE datname = current_database()))
-       ) AS owners (foreign_owner)
+           AND NOT (r.rolsuper OR r.rolname = current_user)) AS owners (foreign_owner)
 """
 
 # A view would run what its owner wrote.

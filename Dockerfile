@@ -7,7 +7,7 @@ ENV PATH=/opt/venv/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 # First what seldom changes, each file as its hash says; then the project, which needs nothing more.
 COPY requirements-image.txt ./
 RUN pip install --require-hashes -r requirements-image.txt
-COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY client client
 COPY config config
 COPY worker worker

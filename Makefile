@@ -20,13 +20,12 @@ endif
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
-# The project with extras; its client from client/, where it can be changed. `make demo` installs no tools of developers.
+# The client, then the project that needs it, with extras. `make demo` installs no tools of developers.
 EXTRAS = embedded monitoring semantic inspector
 TEST_EXTRAS = $(EXTRAS) llm tokenizer dev
 PIP = @$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 define INSTALL
-$(PIP) $(addprefix -e .,$(patsubst %,[%],$(1)))
-$(PIP) --no-deps -e client
+$(PIP) -e client $(addprefix -e .,$(patsubst %,[%],$(1)))
 endef
 
 # One at a time, where flock is (Linux): a second `make` waits, and then has nothing to do.

@@ -14,6 +14,7 @@ import httpx
 import pytest
 from tests.waiting import wait_for
 
+from retrieval_client.errors import RetrievalError
 from worker.cli.devstack.processes import free_port, stop
 from worker.cli.devstack.workers import celery_worker
 
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
 
 KEY = "a secret that is long enough for HS256"
 QUESTION = "What causes the 50 Hz hum on channel 18?"
+OF_EACH_ERROR = """
+import app, asyncio, json
+from retrieval_client.errors import RetrievalError
+kinds = RetrievalError.__subclasses__()
+print(json.dumps({kind.__name__: asyncio.run(app.failed(None, kind("a sentence"))).status_code for kind in kinds}))
+"""
+KEPT_FROM_USERS = {"DeadLettered", "SettingsError", "InternalError"}
 
 
 @pytest.fixture
@@ -114,7 +122,7 @@ def served(python: str, folder: Path, **environment: str) -> Iterator[httpx.Clie
 
 @pytest.mark.usefixtures("worker")
 def test_a_fastapi_app(stack: Stack, backend_of: Callable[[str], str], tmp_path: Path) -> None:
-    """docs/fastapi.md: an answer, its progress as events, a wrong job, a test."""
+    """docs/fastapi.md: an answer, its progress as events, a wrong job, a status for each error, a test."""
     python = backend_of("fastapi")
     write_files("fastapi", tmp_path)
     with served(python, tmp_path, **stack.redis.environment("producer")) as client:
@@ -130,6 +138,11 @@ def test_a_fastapi_app(stack: Stack, backend_of: Callable[[str], str], tmp_path:
     assert events[-1][1]["answer"] == answer["answer"]
     assert (wrong.status_code, wrong.json()["error"][:9]) == (422, "question:")
     assert failing.status_code == 422
+    kinds = {kind.__name__ for kind in RetrievalError.__subclasses__()}
+    statuses = json.loads(printed(python, OF_EACH_ERROR, tmp_path))
+    assert statuses.keys() == kinds
+    assert {"InvalidJob": 422, "NotAuthorised": 403, "Unavailable": 503, "TimedOut": 504}.items() <= statuses.items()
+    assert {status for name, status in statuses.items() if name in KEPT_FROM_USERS} == {500}
     assert_passed(python, tmp_path)
 
 

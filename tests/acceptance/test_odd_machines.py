@@ -7,6 +7,7 @@ import fcntl
 import importlib.util
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -146,6 +147,17 @@ def test_the_demo_runs_on_an_odd_machine(
     if "user" in options and not runs_as_another_account():
         pytest.skip("this Python is closed to other accounts")
     assert_done(start_demo(machine, *before, **{"env": machine.environment(**variables), **options}))
+    machine.assert_clean()
+
+
+@needs_root()
+def test_a_machine_without_a_loopback_interface_is_told_so_at_once(machine: Machine) -> None:
+    """One sentence, before any server starts that nothing could reach."""
+    process = start_demo(machine, "unshare", "--net", env=machine.environment())
+    output, _ = process.communicate(timeout=PATIENCE)
+    sentence = r"retrieval-worker: 127\.0\.0\.1 does not answer \(.+\): the loopback interface is missing or down\n"
+    assert re.fullmatch(sentence, output)
+    assert process.returncode == 78
     machine.assert_clean()
 
 
@@ -299,8 +311,12 @@ def test_up_runs_in_a_folder_that_is_closed_to_other_accounts(machine: Machine) 
             text=True,
             check=False,
         )
-        sentence = f"retrieval-worker: {closed / 'state'}: its servers run already: stop them, or name another folder\n"
-        assert (second.returncode, second.stderr) == (78, sentence)
+        sentence = (
+            rf"retrieval-worker: {closed / 'state'}: its servers run already, of process {terminal.process.pid} since "
+            r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d: stop it, or name another folder\n"
+        )
+        assert second.returncode == 78
+        assert re.fullmatch(sentence, second.stderr)
         terminal.press(CTRL_C)
         terminal.assert_interrupted()
     assert (closed / "state" / "redis" / "users.acl").exists()

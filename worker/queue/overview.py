@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
+from retrieval_client.connection import place_of
 from retrieval_client.errors import Unavailable
 from worker.queue.rates import RateMeter, Sample
 from worker.queue.transport import dead_letters, delayed, keys
@@ -152,7 +153,7 @@ class Overview:
         except (redis.RedisError, ValueError) as error:
             is_away = isinstance(error, redis.ConnectionError | redis.TimeoutError)
             if is_away and not isinstance(error, redis.AuthenticationError):
-                raise Unavailable("Redis is away") from None
+                raise Unavailable(f"Redis is away ({place_of(redis.connection.parse_url(self._url))})") from None
             raise Unavailable(f"Redis refuses to answer ({type(error).__name__})") from None
 
 

@@ -136,7 +136,7 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name
             time.sleep(0.02)
     ended = process.poll()
     what = f"did not start within {START_SECONDS:.0f} s" if ended is None else f"ended at its start (exit code {ended})"
-    tail = log.read_text(errors="replace")[-800:].strip()
+    tail = log.read_text(encoding="utf-8", errors="replace")[-800:].strip()
     raise SettingsError(f"{name} {what}; its log ends: {tail}")
 
 
@@ -173,6 +173,21 @@ def reserved_port() -> Iterator[int]:
         if sys.platform != "linux":
             holder.close()
         yield port
+
+
+def check_loopback() -> None:
+    """Check that this machine reaches itself at 127.0.0.1: a server that waits there would never answer.
+
+    Raises:
+        SettingsError: it does not; a container may have no loopback interface, or one that is down.
+    """
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=5).close()
+    except OSError as error:
+        raise SettingsError(
+            f"127.0.0.1 does not answer ({error.strerror}): the loopback interface is missing or down"
+        ) from None
 
 
 def listens(port: int) -> bool:

@@ -150,13 +150,25 @@ def test_the_demo_runs_on_an_odd_machine(
     machine.assert_clean()
 
 
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        pytest.param(
+            ["--net"], r"127\.0\.0\.1 does not answer \(.+\): the loopback interface is missing or down", id="lo"
+        ),
+        pytest.param(
+            ["--mount", "sh", "-c", 'mount -t tmpfs -o ro tmpfs /dev/shm && exec "$@"', "sh"],
+            r"no semaphore can be made \(.+\): a worker's processes need /dev/shm writable",
+            id="shm",
+        ),
+    ],
+)
 @needs_root()
-def test_a_machine_without_a_loopback_interface_is_told_so_at_once(machine: Machine) -> None:
-    """One sentence, before any server starts that nothing could reach."""
-    process = start_demo(machine, "unshare", "--net", env=machine.environment())
+def test_what_a_machine_lacks_is_said_at_once(machine: Machine, without: list[str], said: str) -> None:
+    """In one sentence, before any server starts: nothing is waited for in vain."""
+    process = start_demo(machine, "unshare", *without)
     output, _ = process.communicate(timeout=PATIENCE)
-    sentence = r"retrieval-worker: 127\.0\.0\.1 does not answer \(.+\): the loopback interface is missing or down\n"
-    assert re.fullmatch(sentence, output)
+    assert re.fullmatch(f"retrieval-worker: {said}\n", output), output
     assert process.returncode == 78
     machine.assert_clean()
 

@@ -108,7 +108,8 @@ def install_sample(stack: Stack, console: Terminal, chosen: EmbedderSettings | N
 
 def report_letters(connection: psycopg.Connection[Any], console: Terminal) -> None:
     """Say so where full text knows few letters: in an old folder, or if this machine has no locale of UTF-8."""
-    if connection.execute("SHOW lc_ctype").fetchone() == ("C",):
+    named = "SELECT datctype FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()"
+    if connection.execute(named).fetchone() == ("C",):
         console.print("full text knows the letters of ASCII alone: these data were made with lc_ctype C")
 
 

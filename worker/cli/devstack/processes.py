@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import shutil
 import signal
@@ -175,19 +176,23 @@ def reserved_port() -> Iterator[int]:
         yield port
 
 
-def check_loopback() -> None:
-    """Check that this machine reaches itself at 127.0.0.1: a server that waits there would never answer.
+def check_machine() -> None:
+    """Check what servers and workers need of a machine: without it they would start, and never answer.
 
     Raises:
-        SettingsError: it does not; a container may have no loopback interface, or one that is down.
+        SettingsError: 127.0.0.1 does not answer, or no semaphore can be made.
     """
     try:
         with socket.create_server(("127.0.0.1", 0)) as server:
             socket.create_connection(server.getsockname(), timeout=5).close()
     except OSError as error:
-        raise SettingsError(
-            f"127.0.0.1 does not answer ({error.strerror}): the loopback interface is missing or down"
-        ) from None
+        why = f"127.0.0.1 does not answer ({error.strerror})"
+        raise SettingsError(f"{why}: the loopback interface is missing or down") from None
+    try:
+        multiprocessing.Lock()
+    except OSError as error:
+        why = f"no semaphore can be made ({error.strerror})"
+        raise SettingsError(f"{why}: a worker's processes need /dev/shm writable") from None
 
 
 def listens(port: int) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from retrieval_client.errors import SettingsError
 from worker.cli.devstack.postgres import Postgres, postgres_server
-from worker.cli.devstack.processes import check_loopback
+from worker.cli.devstack.processes import check_machine
 from worker.cli.devstack.redis import Redis, redis_server
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def local_stack(root: Path | None = None, *, durable: bool = False) -> Iterator[
         if root is None:
             root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True)))
         root.mkdir(parents=True, exist_ok=True)
-        check_loopback()
+        check_machine()
         _lock(exits.enter_context((root / "lock").open("a+", encoding="utf-8")), root)
         settings = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"} if durable else {}
         pg = exits.enter_context(postgres_server(root / "postgres", settings=settings))

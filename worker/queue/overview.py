@@ -153,7 +153,7 @@ class Overview:
         except (redis.RedisError, ValueError) as error:
             is_away = isinstance(error, redis.ConnectionError | redis.TimeoutError)
             if is_away and not isinstance(error, redis.AuthenticationError):
-                raise Unavailable(f"Redis is away ({place_of(redis.connection.parse_url(self._url))})") from None
+                raise Unavailable(f"Redis is away ({place_of(client.get_connection_kwargs())})") from None
             raise Unavailable(f"Redis refuses to answer ({type(error).__name__})") from None
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from retrieval_client.connection import place_of
 from retrieval_client.errors import Unavailable
 from worker.queue.rates import RateMeter, Sample
 from worker.queue.transport import dead_letters, delayed, keys
@@ -153,7 +152,9 @@ class Overview:
         except (redis.RedisError, ValueError) as error:
             is_away = isinstance(error, redis.ConnectionError | redis.TimeoutError)
             if is_away and not isinstance(error, redis.AuthenticationError):
-                raise Unavailable(f"Redis is away ({place_of(client.get_connection_kwargs())})") from None
+                options = client.get_connection_kwargs()
+                place = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+                raise Unavailable(f"Redis is away ({place})") from None
             raise Unavailable(f"Redis refuses to answer ({type(error).__name__})") from None
 
 

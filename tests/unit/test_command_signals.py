@@ -13,6 +13,7 @@ import pytest
 
 COMMAND = [sys.executable, "-m", "worker.cli"]
 ROOT = Path(__file__).parents[2]
+INTERRUPTED = "retrieval-worker: interrupted, nothing left running\n"
 INTERRUPT = """
 import os, signal, sys
 
@@ -21,34 +22,42 @@ class Callback:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGINT)
 
-class AtImportOfTheCommand:
+class AtImport:
     def find_spec(self, name, path=None, target=None):
-        if getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "unwind":
+        if name == moment:
+            os.kill(os.getpid(), signal.SIGINT)
+        elif moment == "" and getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "unwind":
             sys.meta_path.remove(self)
             Callback()
 
 def at_call(frame, event, _):
-    if event == "call" and frame.f_code.co_name == os.environ["INTERRUPTED_AT"]:
+    if event == "call" and frame.f_code.co_name == moment:
         sys.setprofile(None)
         os.kill(os.getpid(), signal.SIGINT)
 
-if os.environ["INTERRUPTED_AT"] == "an import of the command":
-    sys.meta_path.insert(0, AtImportOfTheCommand())
-else:
-    sys.setprofile(at_call)
+moment = os.environ["INTERRUPTED_AT"]
+sys.meta_path.insert(0, AtImport())
+sys.setprofile(at_call)
 """
 
 
-@pytest.mark.parametrize("moment", ["get_group_from_info", "an import of the command"])
-def test_ctrl_c_while_modules_are_imported_ends_a_command_in_one_sentence(moment: str, tmp_path: Path) -> None:
-    """While the command line is built, and within a callback during an import: it is not lost either."""
+@pytest.mark.parametrize(
+    ("moment", "code", "said"),
+    [
+        pytest.param("worker.cli.signals", -signal.SIGINT, "", id="the first import"),
+        pytest.param("typer", 128 + signal.SIGINT, INTERRUPTED, id="other imports"),
+        pytest.param("get_group_from_info", 128 + signal.SIGINT, INTERRUPTED, id="the command line is built"),
+        pytest.param("", 128 + signal.SIGINT, INTERRUPTED, id="in a callback while the command imports"),
+    ],
+)
+def test_ctrl_c_before_a_command_runs_shows_no_stack_trace(moment: str, code: int, said: str, tmp_path: Path) -> None:
+    """At an import, at a call, in a callback of C: it ends the command, once."""
     (tmp_path / "sitecustomize.py").write_text(INTERRUPT)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "INTERRUPTED_AT": moment}
     ended = subprocess.run(
         [*COMMAND, "contract", "--check"], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
-    assert ended.stderr == "retrieval-worker: interrupted, nothing left running\n"
-    assert ended.returncode == 128 + signal.SIGINT
+    assert (ended.stderr, ended.returncode) == (said, code)
 
 
 @pytest.fixture

@@ -1,4 +1,5 @@
-# One image for the worker, Flower, the inspector and the command line, with the extras of the Makefile's IMAGE_EXTRAS. Health checks are in docker-compose.yml: they differ.
+# One image for the worker, Flower, the inspector and the command line, with the extras of the Makefile's IMAGE_EXTRAS.
+# Health checks are in docker-compose.yml: they differ.
 
 FROM python:3.12-slim AS build
 WORKDIR /src

@@ -105,7 +105,7 @@ def machine() -> Iterator[Machine]:
 def start_demo(machine: Machine, *before: str, **options: Any) -> subprocess.Popen[str]:
     """Start the demo, its output in a pipe."""
     options = {"env": machine.environment(), "cwd": machine.folder, "stderr": subprocess.STDOUT, **options}
-    return subprocess.Popen([*before, *COMMAND, "demo"], stdout=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen([*before, *COMMAND, "demo"], stdout=subprocess.PIPE, text=True, errors="replace", **options)
 
 
 def assert_done(process: subprocess.Popen[str]) -> None:
@@ -131,6 +131,7 @@ def runs_as_another_account() -> bool:
     ("variables", "options", "before"),
     [
         pytest.param({"LC_ALL": "C"}, {}, (), id="LC_ALL=C"),
+        pytest.param({"PYTHONIOENCODING": "latin-1"}, {}, (), id="output in Latin-1"),
         pytest.param({}, {"umask": 0o077}, (), id="umask 077"),
         pytest.param({"PGOPTIONS": "-c a=b", "PGCLIENTENCODING": "LATIN1"}, {}, (), id="variables of another Postgres"),
         pytest.param({"HOME": "/proc/none"}, {"cwd": "/proc"}, (), id="home and folder not writable"),

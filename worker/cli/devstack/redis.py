@@ -147,11 +147,8 @@ def _install(root: Path, *, tls: bool) -> dict[str, str]:
     """Fill the folder and the users' passwords into the shipped files; missing passwords are generated."""
     shipped = config_folder() / "redis"
     rules = root / "users.acl"
-    known = (
-        dict(re.findall(r"^user (\w+) on >(\S+)", rules.read_text(encoding="utf-8"), re.MULTILINE))
-        if rules.exists()
-        else {}
-    )
+    earlier = rules.read_text(encoding="utf-8") if rules.exists() else ""
+    known = dict(re.findall(r"^user (\w+) on >(\S+)", earlier, re.MULTILINE))
     passwords = {user: known.get(user) or secrets.token_urlsafe(24) for user in USERS}
     if tls and not (root / "tls" / "ca.crt").exists():
         script = ["sh", str(shipped / "certificates.sh"), str(root / "tls"), "127.0.0.1"]

@@ -1,4 +1,5 @@
-# One image for the worker, Flower and the command line. Health checks are in docker-compose.yml: they differ.
+# One image for the worker, Flower, the inspector and the command line, with the extras of the Makefile's IMAGE_EXTRAS.
+# Health checks are in docker-compose.yml: they differ.
 
 FROM python:3.12-slim AS build
 WORKDIR /src
@@ -7,7 +8,7 @@ ENV PATH=/opt/venv/bin:$PATH PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1
 # First what seldom changes, each file as its hash says; then the project, which needs nothing more.
 COPY requirements-image.txt ./
 RUN pip install --require-hashes -r requirements-image.txt
-COPY pyproject.toml hatch_build.py README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE ./
 COPY client client
 COPY config config
 COPY worker worker

@@ -20,13 +20,12 @@ endif
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
-# The project with extras; its client from client/, where it can be changed. `make demo` installs no tools of developers.
+# The client, then the project that needs it, with extras. `make demo` installs no tools of developers.
 EXTRAS = embedded monitoring semantic inspector
 TEST_EXTRAS = $(EXTRAS) llm tokenizer dev
 PIP = @$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 define INSTALL
-$(PIP) $(addprefix -e .,$(patsubst %,[%],$(1)))
-$(PIP) --no-deps -e client
+$(PIP) -e client $(addprefix -e .,$(patsubst %,[%],$(1)))
 endef
 
 # One at a time, where flock is (Linux): a second `make` waits, and then has nothing to do.
@@ -130,15 +129,18 @@ contract: $(TESTS_INSTALLED)  ## write docs/contract, docs/reference and the exa
 	  > client/retrieval_client/examples.json
 	PYTHONPATH=docs/_ext $(BIN)/python -m reference_pages
 
+IMAGE_EXTRAS = monitoring inspector semantic llm
+
 lock: $(INSTALLED)  ## write requirements-image.txt: what the image installs, with hashes
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools
 	@mkdir -p build && rm -f build/image.txt
 	@echo 'hatchling>=1.25' > build/image.in
-	@$(BIN)/pip-compile --quiet --generate-hashes --no-header --no-annotate --strip-extras --allow-unsafe --no-emit-index-url \
-	  --no-emit-trusted-host --no-emit-find-links --extra monitoring -c constraints.txt --output-file build/image.txt \
-	  pyproject.toml build/image.in
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir build ./client
+	@$(BIN)/pip-compile --quiet --generate-hashes --no-header --no-annotate --strip-extras --unsafe-package retrieval-client \
+	  --no-emit-index-url --no-emit-trusted-host --no-emit-find-links --find-links build $(addprefix --extra ,$(IMAGE_EXTRAS)) \
+	  -c constraints.txt --output-file build/image.txt pyproject.toml build/image.in
 	@echo '# What the image installs, each file by its hash: pip takes nothing else. Written by `make lock` from constraints.txt.' \
-	  | cat - build/image.txt > requirements-image.txt
+	  | cat - build/image.txt | sed '/^$$/,$$d' > requirements-image.txt
 
 BENCH_ROWS ?= 100000
 

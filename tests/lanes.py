@@ -26,6 +26,7 @@ FULL = (
     "integration/test_fulltext_plans.py",
     "integration/test_inspector_faces.py",
     "integration/test_inspector_hostile.py",
+    "integration/test_local_servers.py::test_a_folder",
     "integration/test_message_memory.py",
     "integration/test_owners.py",
     "integration/test_partitions.py",

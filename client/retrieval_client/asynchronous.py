@@ -68,7 +68,9 @@ class AsyncClient(BaseClient):
         super().__init__(broker_url, result_backend, signer)
         self._queues = _connected(broker_url)
         self._results = _connected(result_backend or broker_url)
-        self.results_place = place_of(self._results.connection_pool.connection_kwargs)
+        self.queues_place, self.results_place = (
+            place_of(client.connection_pool.connection_kwargs) for client in (self._queues, self._results)
+        )
         self._subscription = AsyncSubscription(_connected(result_backend or broker_url, retries=0))
 
     async def enqueue(

@@ -66,7 +66,9 @@ class Client(BaseClient):
         super().__init__(broker_url, result_backend, signer)
         self._queues = _connected(broker_url)
         self._results = _connected(result_backend or broker_url)
-        self.results_place = place_of(self._results.get_connection_kwargs())
+        self.queues_place, self.results_place = (
+            place_of(client.get_connection_kwargs()) for client in (self._queues, self._results)
+        )
         self._subscriptions = Subscriptions(_connected(result_backend or broker_url, retries=0))
 
     def enqueue(

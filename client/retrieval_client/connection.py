@@ -89,12 +89,12 @@ def place_of(options: Mapping[str, Any]) -> str:
 
 
 @contextlib.contextmanager
-def translated(setting: str) -> Iterator[None]:
-    """Translate errors of Redis; ``setting`` names the one that is spoken to."""
+def translated(setting: str, place: str) -> Iterator[None]:
+    """Translate errors of Redis; ``setting`` names the one that is spoken to, ``place`` says where it is."""
     try:
         yield
     except (RedisError, OSError) as error:
-        raise _failure(error, setting) from None
+        raise _failure(error, setting, place) from None
 
 
 @contextlib.contextmanager
@@ -116,7 +116,7 @@ def check_heard(listeners: int) -> None:
         raise Unavailable(f"{BROKER}: no worker listens")
 
 
-def _failure(error: BaseException, setting: str) -> RetrievalError:
+def _failure(error: BaseException, setting: str, place: str) -> RetrievalError:
     """Return `Unavailable` if Redis does not answer, which is transient, else the error of its refusal."""
     causes = [*_chain(error)]
     if any(isinstance(cause, AuthenticationError) for cause in causes):
@@ -128,7 +128,7 @@ def _failure(error: BaseException, setting: str) -> RetrievalError:
             f"{setting}: this Redis user lacks a backend's permissions. Connect as a user with those of producer "
             "in config/redis/users.acl (docs/redis.md)"
         )
-    return Unavailable(f"{setting}: Redis is away")
+    return Unavailable(f"{setting}: Redis is away ({place})")
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

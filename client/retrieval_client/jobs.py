@@ -186,12 +186,14 @@ class BaseClient:
 
     Attributes:
         signer: as given.
-        results_place: address and database of the results that this client reads, without user and password.
+        queues_place: address and database of the queues, without user and password.
+        results_place: the same of the results that this client reads.
 
     Raises:
         ValueError: a URL is not a Redis URL.
     """
 
+    queues_place: str
     results_place: str
 
     @classmethod
@@ -228,7 +230,8 @@ class BaseClient:
     def _away(self, task_id: str) -> Unavailable:
         """Return the error for a wait that ended while the results' Redis was away."""
         away = Unavailable(
-            f"{self._results_setting}: Redis is away. A worker may still answer the job, under the task id {task_id}"
+            f"{self._results_setting}: Redis is away ({self.results_place}). A worker may still answer the job, under "
+            f"the task id {task_id}"
         )
         away.task_id = task_id
         return away
@@ -260,7 +263,7 @@ class BaseClient:
         """
         self._check_open()
         try:
-            with translated(setting):
+            with translated(setting, self.queues_place if setting == BROKER else self.results_place):
                 yield
         except Exception as error:
             self._check_open()

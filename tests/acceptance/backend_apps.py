@@ -37,7 +37,7 @@ def wheel(folder: Path) -> Path:
         str(folder),
         str(ROOT / "client"),
     ]
-    _check(run(build, folder))
+    check(run(build, folder))
     (built,) = folder.glob("retrieval_client-*.whl")
     return built
 
@@ -50,12 +50,12 @@ def environment(built: Path, *packages: str) -> Path:
     key = hashlib.sha256(f"{sys.version}{packages}".encode() + built.read_bytes()).hexdigest()[:12]
     with _locked(f"backend-{key}") as home:
         if not (home / ".installed").exists():
-            _check(run([sys.executable, "-m", "venv", "--clear", str(home)], ROOT))
+            check(run([sys.executable, "-m", "venv", "--clear", str(home)], ROOT))
             pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", str(built), *packages]
             done = run(pip, ROOT)
             if "No matching distribution" in done.stderr or "Connection" in done.stderr:
                 pytest.skip(f"{packages}: {done.stderr.strip().splitlines()[-1]}")
-            _check(done)
+            check(done)
             (home / ".installed").touch()
     return home
 
@@ -76,7 +76,7 @@ def node_modules(*packages: str) -> Path:
             done = run(["npm", "install", *quiet, *packages], home)
             if any(code in done.stderr for code in ("E404", "ENOTFOUND", "ECONN", "ETIMEDOUT", "ETARGET", "EAI_AGAIN")):
                 pytest.skip(f"{packages}: {done.stderr.strip().splitlines()[0]}")
-            _check(done)
+            check(done)
             (home / ".installed").touch()
     return home / "node_modules"
 
@@ -103,5 +103,6 @@ def run(command: list[str], folder: Path, **environment: str) -> subprocess.Comp
     )
 
 
-def _check(done: subprocess.CompletedProcess[str]) -> None:
+def check(done: subprocess.CompletedProcess[str]) -> None:
+    """A program ended well."""
     assert done.returncode == 0, done.stderr

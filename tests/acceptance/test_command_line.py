@@ -309,9 +309,13 @@ def test_the_version_is_told() -> None:
         (
             ["query", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"],
             69,
-            "(CELERY_BROKER_URL): Redis is away",
+            "(CELERY_BROKER_URL): Redis is away (127.0.0.1:1, database 0)",
         ),
-        (["ask", "x", "--as", "alice", "--broker", "redis://127.0.0.1:1/0"], 69, "(CELERY_BROKER_URL): Redis is away"),
+        (
+            ["ask", "x", "--as", "alice", "--broker", "redis://u:hidden@127.0.0.1:1/2"],
+            69,
+            "Redis is away (127.0.0.1:1, database 2)",
+        ),
         (
             ["query", "x", "--as", "alice", "--broker", "'redis://127.0.0.1:1/0'"],
             78,
@@ -342,6 +346,15 @@ def test_dead_letters_need_a_broker_that_can_be_asked(url: str, typed: Command) 
     assert (done.returncode, "CELERY_BROKER_URL: expected redis://" in done.stderr) == (78, True), done.stderr
     assert "Traceback" not in done.stderr
     assert url not in done.stderr
+
+
+def test_a_broker_that_does_not_answer_is_named_without_its_password(typed: Command) -> None:
+    """By host, port and database."""
+    away = {"CELERY_BROKER_URL": "redis://u:hidden@127.0.0.1:1/3", "DATABASE_CONNECTION_STRING": "postgresql://x/x"}
+    done = typed("dead", "list", **away)
+    assert done.returncode == 69
+    assert done.stderr.startswith("retrieval-worker: the broker at 127.0.0.1:1, database 3 does not answer (")
+    assert "hidden" not in done.stderr
 
 
 def test_an_output_that_is_full_is_one_line() -> None:

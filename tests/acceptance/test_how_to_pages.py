@@ -30,6 +30,22 @@ if TYPE_CHECKING:
 
 KEY = "a secret that is long enough for HS256"
 QUESTION = "What causes the 50 Hz hum on channel 18?"
+OF_EACH_ERROR = """
+import app, asyncio, json
+from retrieval_client.errors import RetrievalError
+told = {}
+for kind in RetrievalError.__subclasses__():
+    response = asyncio.run(app.failed(None, kind("a sentence")))
+    told[kind.__name__] = [response.status_code, json.loads(response.body)["error"]]
+print(json.dumps(told))
+"""
+TOLD = {
+    "InvalidJob": [422, "a sentence"],
+    "NotAuthorised": [403, "a sentence"],
+    "Unavailable": [503, "Unavailable"],
+    "TimedOut": [504, "TimedOut"],
+    **{name: [500, name] for name in ("DeadLettered", "SettingsError", "InternalError")},
+}
 
 
 @pytest.fixture
@@ -114,7 +130,7 @@ def served(python: str, folder: Path, **environment: str) -> Iterator[httpx.Clie
 
 @pytest.mark.usefixtures("worker")
 def test_a_fastapi_app(stack: Stack, backend_of: Callable[[str], str], tmp_path: Path) -> None:
-    """docs/fastapi.md: an answer, its progress as events, a wrong job, a test."""
+    """docs/fastapi.md: an answer, its progress as events, a wrong job, a status for each error, a test."""
     python = backend_of("fastapi")
     write_files("fastapi", tmp_path)
     with served(python, tmp_path, **stack.redis.environment("producer")) as client:
@@ -130,6 +146,7 @@ def test_a_fastapi_app(stack: Stack, backend_of: Callable[[str], str], tmp_path:
     assert events[-1][1]["answer"] == answer["answer"]
     assert (wrong.status_code, wrong.json()["error"][:9]) == (422, "question:")
     assert failing.status_code == 422
+    assert json.loads(printed(python, OF_EACH_ERROR, tmp_path)) == TOLD
     assert_passed(python, tmp_path)
 
 

@@ -7,6 +7,7 @@ import fcntl
 import importlib.util
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -104,7 +105,7 @@ def machine() -> Iterator[Machine]:
 def start_demo(machine: Machine, *before: str, **options: Any) -> subprocess.Popen[str]:
     """Start the demo, its output in a pipe."""
     options = {"env": machine.environment(), "cwd": machine.folder, "stderr": subprocess.STDOUT, **options}
-    return subprocess.Popen([*before, *COMMAND, "demo"], stdout=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen([*before, *COMMAND, "demo"], stdout=subprocess.PIPE, text=True, errors="replace", **options)
 
 
 def assert_done(process: subprocess.Popen[str]) -> None:
@@ -130,6 +131,7 @@ def runs_as_another_account() -> bool:
     ("variables", "options", "before"),
     [
         pytest.param({"LC_ALL": "C"}, {}, (), id="LC_ALL=C"),
+        pytest.param({"PYTHONIOENCODING": "latin-1"}, {}, (), id="output in Latin-1"),
         pytest.param({}, {"umask": 0o077}, (), id="umask 077"),
         pytest.param({"PGOPTIONS": "-c a=b", "PGCLIENTENCODING": "LATIN1"}, {}, (), id="variables of another Postgres"),
         pytest.param({"HOME": "/proc/none"}, {"cwd": "/proc"}, (), id="home and folder not writable"),
@@ -146,6 +148,29 @@ def test_the_demo_runs_on_an_odd_machine(
     if "user" in options and not runs_as_another_account():
         pytest.skip("this Python is closed to other accounts")
     assert_done(start_demo(machine, *before, **{"env": machine.environment(**variables), **options}))
+    machine.assert_clean()
+
+
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        pytest.param(
+            ["--net"], r"127\.0\.0\.1 does not answer \(.+\): the loopback interface is missing or down", id="lo"
+        ),
+        pytest.param(
+            ["--mount", "sh", "-c", 'mount -t tmpfs -o ro tmpfs /dev/shm && exec "$@"', "sh"],
+            r"no semaphore can be made \(.+\): a worker's processes need /dev/shm writable",
+            id="shm",
+        ),
+    ],
+)
+@needs_root()
+def test_what_a_machine_lacks_is_said_at_once(machine: Machine, without: list[str], said: str) -> None:
+    """In one sentence, before any server starts: nothing is waited for in vain."""
+    process = start_demo(machine, "unshare", *without)
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert re.fullmatch(f"retrieval-worker: {said}\n", output), output
+    assert process.returncode == 78
     machine.assert_clean()
 
 
@@ -299,8 +324,12 @@ def test_up_runs_in_a_folder_that_is_closed_to_other_accounts(machine: Machine) 
             text=True,
             check=False,
         )
-        sentence = f"retrieval-worker: {closed / 'state'}: its servers run already: stop them, or name another folder\n"
-        assert (second.returncode, second.stderr) == (78, sentence)
+        sentence = (
+            rf"retrieval-worker: {closed / 'state'}: its servers run already, of process {terminal.process.pid} since "
+            r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d: stop it, or name another folder\n"
+        )
+        assert second.returncode == 78
+        assert re.fullmatch(sentence, second.stderr)
         terminal.press(CTRL_C)
         terminal.assert_interrupted()
     assert (closed / "state" / "redis" / "users.acl").exists()

@@ -125,12 +125,13 @@ def test_those_of_the_client_type_check_with_the_client_itself(tmp_path: Path) -
 def test_it_prints_what_the_worker_answers(
     stack: Stack, broker: redis.Redis, worker_environment: Callable[..., Any], worker_log: Path
 ) -> None:
-    """Twelve chunks in their order."""
+    """A sentence of a source, and where it stands."""
     broker.flushall()
     shown = 'Client("redis://localhost:6379/0", "redis://localhost:6379/1")'
     program = example().replace(shown, f"Client(*{stack.redis.urls('producer')!r})")
     with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    ranks = re.findall(r"^(\d+) -?\d\.\d+", done.stdout, flags=re.MULTILINE)  # texts have lines of their own
-    assert ranks == [str(rank) for rank in range(1, 13)]
+    assert re.search(r"hum.* \[S1\]$", done.stdout, flags=re.MULTILINE)
+    cited = re.findall(r"^(S\d+) \S+ (?:\d+|None) .*", done.stdout, flags=re.MULTILINE)
+    assert cited == sorted(set(re.findall(r"\[(S\d+)\]", done.stdout)))

@@ -16,7 +16,8 @@ from worker.cli.devstack.processes import free_port
 from worker.cli.devstack.redis import USERS
 
 PROJECT_FOLDER = Path(__file__).parents[2]
-SERVICES = ("redis", "postgres", "worker", "flower")
+SERVICES = ("redis", "postgres", "worker", "flower", "inspector")
+KEY = "a secret that is long enough for HS256"
 
 
 def unavailable() -> str | None:
@@ -64,13 +65,16 @@ class Site:
             **{f"REDIS_{user.upper()}_PASSWORD": secrets.token_hex(16) for user in USERS},
             "FLOWER_BASIC_AUTH": f"watcher:{secrets.token_hex(16)}",
             "RETRIEVAL_WORKER_TRUST_QUEUE": "true",
+            "RETRIEVAL_WORKER_TOKEN_KEYS": json.dumps({"k1": KEY}),
+            "COMPOSE_PROFILES": "inspector",
             "WORKER_MOST": "2",
             "WORKER_FEWEST": "1",
             "REDIS_PORT": str(free_port()),
             "POSTGRES_PORT": str(free_port()),
             "FLOWER_PORT": str(free_port()),
+            "INSPECTOR_PORT": str(free_port()),
         }
-        (folder / ".env").write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
+        (folder / ".env").write_text("".join(f"{name}='{value}'\n" for name, value in variables.items()))
         return cls(f"retrieval-worker-test-{os.getpid()}", folder, variables)
 
     def compose(self, *arguments: str, timeout: float = 180) -> str:

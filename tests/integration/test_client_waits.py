@@ -76,7 +76,7 @@ def test_the_redis_that_is_away_is_named(stack: Stack) -> None:
         broker, results = (url or stack.redis.url(number) for number, url in enumerate(urls))
         with contextlib.closing(Client(broker, results)) as client, pytest.raises(Unavailable) as raised:
             client.enqueue(job)
-        assert raised.value.message == f"{name}: Redis is away"
+        assert raised.value.message == f"{name}: Redis is away (127.0.0.1:1, database 0)"
 
 
 def test_connections_are_used_again_and_nothing_stays_subscribed(stack: Stack, store: redis.Redis) -> None:

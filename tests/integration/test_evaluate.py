@@ -100,6 +100,17 @@ def test_profiles_and_fusions_are_compared(evaluate: Command) -> None:
     assert "of 103 questions better" in done.stdout
 
 
+def test_two_fusions_of_one_leg_are_no_comparison(evaluate: Command, asked: Callable[..., str]) -> None:
+    """That nothing is compared is said, in the report too; and no Redis is needed to search in this process."""
+    query = asked({"question": QUESTION, "relevant": [OF_ALICE], "caller": "alice"})
+    options = ("--here", "--legs", "primary", "--compare", "rrf", "weighted")
+    done = evaluate(query, *options, CELERY_BROKER_URL="", CELERY_RESULT_BACKEND="")
+    said = "Nothing is compared: weighted and rrf rank every question alike, as two fusions of one leg do."
+    assert (done.returncode, said in done.stdout) == (0, True), done.stderr
+    both = evaluate(query, "--here", "--json", "--legs", "primary,sparse", "--compare", "rrf", "similarity")
+    assert "Nothing is compared" not in json.loads(both.stdout)["comparisons"][0]["sentence"]
+
+
 def test_every_line_that_names_an_unknown_corpus_is_named(evaluate: Command, asked: Callable[..., str]) -> None:
     """Before anything is asked, the first fifty of them."""
     line = {"question": "hum", "relevant": ["c"], "caller": "alice"}

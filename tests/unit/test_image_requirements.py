@@ -33,14 +33,22 @@ def test_each_package_has_hashes() -> None:
 
 
 def test_all_that_the_project_needs_is_there() -> None:
-    """Its own dependencies, Flower's, and what builds it: the build asks for nothing else."""
+    """Its own dependencies, its extras, and what builds it: the build asks for nothing else."""
     described = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    hooks = described["tool"]["hatch"]["metadata"]["hooks"]
-    wanted = hooks["custom"]["dependencies"] + described["build-system"]["requires"]
-    wanted += tomllib.loads((ROOT / "client" / "pyproject.toml").read_text())["project"]["dependencies"]
-    wanted += described["project"]["optional-dependencies"]["monitoring"]
-    names = {canonical(re.split(r"[\[<>=; ]", one)[0]) for one in wanted}
+    client = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text())["project"]
+    wanted = described["project"]["dependencies"] + described["build-system"]["requires"] + client["dependencies"]
+    for extra in ("monitoring", "inspector", "semantic", "llm"):
+        wanted += described["project"]["optional-dependencies"][extra]
+    names = {canonical(re.split(r"[\[<>=; ]", one)[0]) for one in wanted} - {client["name"]}
     assert names <= versions("requirements-image.txt").keys()
+
+
+def test_the_worker_needs_the_client_of_its_own_version() -> None:
+    """By a version that any index may have, not by a path: a wheel is installed on other machines."""
+    worker, client = (tomllib.loads((ROOT / f / "pyproject.toml").read_text())["project"] for f in (".", "client"))
+    assert f"{client['name']}=={worker['version']}" in worker["dependencies"]
+    assert client["version"] == worker["version"]
+    assert [one for one in worker["dependencies"] if "@" in one] == []
 
 
 def test_the_image_installs_nothing_without_a_hash() -> None:

@@ -1,6 +1,10 @@
 """Entry point of `retrieval-worker` and of `python -m worker.cli`."""
 
-from worker.cli.signals import end_at_once, handle_ending
+import signal
+
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # until there is a handler of ours: Python's would print a stack trace
+
+from worker.cli.signals import end_at_once, handle_ending  # noqa: E402 -- see above
 
 
 def main() -> None:

@@ -250,8 +250,8 @@ def write(path: Path, calibrations: Mapping[str, Any]) -> None:
     """
     text = f"# Written by `retrieval-worker calibrate`; docs/vector-index.md\n\n{as_toml(calibrations)}"
     try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
-            file.write(text)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as file:
+            file.write(text.encode())
         Path(file.name).chmod(0o644)
         Path(file.name).replace(path)
     except OSError as error:

@@ -93,6 +93,7 @@ def install_sample(stack: Stack, console: Terminal, chosen: EmbedderSettings | N
     """
     files = [*map(read, SAMPLES.values())]
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
+        report_letters(connection, console)
         migrate(connection)
         settings = chosen or _embedder_for(connection, files, console)
         embedder = known(make(settings))
@@ -103,6 +104,13 @@ def install_sample(stack: Stack, console: Terminal, chosen: EmbedderSettings | N
                 load(connection, file, embedder, partial(_advance, shown, bar))
         count_words(connection, load_unconnected().corpora, files)
     return settings
+
+
+def report_letters(connection: psycopg.Connection[Any], console: Terminal) -> None:
+    """Say so where full text knows few letters: in an old folder, or if this machine has no locale of UTF-8."""
+    named = "SELECT datctype FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()"
+    if connection.execute(named).fetchone() == ("C",):
+        console.print("full text knows the letters of ASCII alone: these data were made with lc_ctype C")
 
 
 def _advance(shown: Progress, bar: TaskID, chunks: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -84,7 +85,8 @@ cli.add_typer(dead.dead, name="dead")
 def main() -> None:
     """Run the command line; a user's mistake is one line, never a stack trace."""
     sys.excepthook = show_traceback
-    code = _run_until_signal()
+    _print_any_text()
+    code = _run_until_signal(get_command(cli))
     try:
         sys.stdout.flush()
     except BrokenPipeError:
@@ -99,11 +101,17 @@ def main() -> None:
     sys.exit(code)
 
 
-def _run_until_signal() -> int:
+def _print_any_text() -> None:
+    """Let standard output show what its encoding lacks, as Latin-1 lacks …, by its escape."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _run_until_signal(command: Any) -> int:
     """Run the command; a signal unwinds it, and that is said. A command that ends itself at a signal says nothing."""
     try:
         handle_ending(unwind)
-        code = run(get_command(cli), sys.argv[1:])
+        code = run(command, sys.argv[1:])
         if code != 128 + signal.SIGINT:
             return code
     except SystemExit as ended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -43,14 +44,34 @@ def ignore(_: int, __: FrameType | None) -> None:
     """Do nothing, as the handler of a signal. With SIG_IGN, Python reports a signal that arrived just before."""
 
 
-def unwind(number: int, _: FrameType | None) -> None:
+def unwind(number: int, frame: FrameType | None) -> None:
     """Unwind this process, as the handler of a signal while a command runs; a second signal ends it at once."""
+    if _comes_too_early(number, frame):
+        return
     handle_ending(end_at_once)
     raise _exception(number)
 
 
 def _exception(number: int) -> BaseException:
     return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+
+
+_AGAIN_SECONDS = 0.02
+
+
+def _comes_too_early(number: int, frame: FrameType | None) -> bool:
+    """Return whether a module is being imported, and send the signal again then.
+
+    Callbacks that C code calls, of which imports are full, drop an exception and print it with its stack trace.
+    """
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    if frame is None:
+        return False
+    again = threading.Timer(_AGAIN_SECONDS, signal.pthread_kill, (threading.main_thread().ident, number))
+    again.daemon = True
+    again.start()
+    return True
 
 
 class _HeldSignals:
@@ -76,9 +97,9 @@ class _HeldSignals:
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
 
-    def _receive(self, number: int, _: FrameType | None) -> None:
+    def _receive(self, number: int, frame: FrameType | None) -> None:
         self._received = number
-        if self.is_interruptible:
+        if self.is_interruptible and not _comes_too_early(number, frame):
             self.deliver()
 
 

@@ -152,7 +152,9 @@ class Overview:
         except (redis.RedisError, ValueError) as error:
             is_away = isinstance(error, redis.ConnectionError | redis.TimeoutError)
             if is_away and not isinstance(error, redis.AuthenticationError):
-                raise Unavailable("Redis is away") from None
+                options = client.get_connection_kwargs()
+                place = options.get("path") or f"{options.get('host', 'localhost')}:{options.get('port', 6379)}"
+                raise Unavailable(f"Redis is away ({place})") from None
             raise Unavailable(f"Redis refuses to answer ({type(error).__name__})") from None
 
 

@@ -370,6 +370,15 @@ def _did_you_mean(name: str) -> str:
     return f": did you mean {name}?" if name else ""
 
 
+def load_without_queue(path: Path | None = None) -> Settings:
+    """Load the settings for commands that need Postgres alone; without a Redis they cache nothing. See `load`."""
+    settings = from_values({"broker_url": _UNUSED, **_read(path)})
+    url = settings.cache.url or settings.result_backend or settings.broker_url
+    if url.get_secret_value() != _UNUSED:
+        return settings
+    return settings.model_copy(update={"cache": settings.cache.model_copy(update={"tasks": []})})
+
+
 def load_unconnected(path: Path | None = None) -> Settings:
     """Load the settings for commands that need neither Postgres nor Redis; see `load`."""
     unused = {"database_connection_string": _UNUSED, "broker_url": _UNUSED}

@@ -44,6 +44,7 @@ def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
     """
     import redis
 
+    from retrieval_client.connection import place_of
     from worker import settings as settings_module
     from worker.adapters.redis_refusals import refusal
     from worker.queue.transport import keys
@@ -68,7 +69,10 @@ def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
         problem = None if isinstance(error, redis.ResponseError) else refusal(error, url)
         if problem:
             raise SettingsError(f"CELERY_BROKER_URL: {problem}") from None
-        raise Unavailable(f"the broker does not answer ({type(error).__name__}): check CELERY_BROKER_URL") from None
+        place = place_of(client.get_connection_kwargs())
+        raise Unavailable(
+            f"the broker at {place} does not answer ({type(error).__name__}): check CELERY_BROKER_URL"
+        ) from None
 
 
 def with_reason(letters: list[DeadLetter], reason: str) -> list[DeadLetter]:

@@ -87,7 +87,7 @@ def inspect(
         raise typer.BadParameter("expected a loopback address (127.0.0.1, ::1) with --as", param_hint="--host")
     if bool(certificate) != bool(key):
         raise typer.BadParameter("expected a certificate and its key", param_hint="--key")
-    with opened_engine() as (engine, settings):
+    with opened_engine(with_queue=True) as (engine, settings):
         _check_sign_in(settings, named=named)
         visitor = None
         if named:

@@ -146,9 +146,9 @@ def _say_how(stack: Any, url: str, password: str, log: Path, settings: dict[str,
   retrieval-worker replay song-1 r1 --as alice --citations citations.json
 
 or from Python
-  from retrieval_client import Client, RetrieveTopK, encode_embedding
+  from retrieval_client import Client, RunPipeline
   client = Client("{broker}", "{results}")
-  client.call(RetrieveTopK(query_embedding=encode_embedding(vector), principal={{"user_id": "alice"}}))
+  client.call(RunPipeline(question="What causes the hum on channel 18?", principal={{"user_id": "alice"}})).answer
 
 or in any language: docs/backends.md
 

@@ -49,24 +49,32 @@ Run = Annotated[str, typer.Argument(help="run_id of the run.")]
 
 
 @contextlib.contextmanager
-def opened_engine() -> Iterator[tuple[Engine, Settings]]:
-    """Open the worker's engine in this process, with the settings of the environment."""
-    from worker import settings as settings_module
+def opened_engine(*, with_queue: bool = False) -> Iterator[tuple[Engine, Settings]]:
+    """Open the worker's engine in this process, with the settings of the environment; CELERY_BROKER_URL may be missing.
 
-    settings = settings_module.load()
+    Args:
+        with_queue: it is needed.
+    """
+    settings = _loaded(with_queue=with_queue)
     with _engine(settings) as engine:
         yield engine, settings
 
 
 @contextlib.contextmanager
-def opened_for(caller: str, claims: str, token: str) -> Iterator[tuple[Engine, Settings, Principal]]:
-    """Open the engine for the caller of a command, which is identified first; see `principal_of`."""
-    from worker import settings as settings_module
-
-    settings = settings_module.load()
+def opened_for(
+    caller: str, claims: str, token: str, *, with_queue: bool = False
+) -> Iterator[tuple[Engine, Settings, Principal]]:
+    """Open the engine as `opened_engine`, for the caller of a command, who is identified first; see `principal_of`."""
+    settings = _loaded(with_queue=with_queue)
     principal = principal_of(settings, caller, claims, token)
     with _engine(settings) as engine:
         yield engine, settings, principal
+
+
+def _loaded(*, with_queue: bool) -> Settings:
+    from worker import settings as settings_module
+
+    return settings_module.load() if with_queue else settings_module.load_without_queue()
 
 
 @contextlib.contextmanager

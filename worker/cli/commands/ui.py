@@ -43,7 +43,7 @@ def ui(
         raise typer.BadParameter("a worker takes no token for the task inspect: give --as", param_hint="--queue")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise WrongUsage("ui needs a terminal; 'retrieval-worker report' writes a run as a file")
-    with opened_for(caller, claims, token) as (engine, settings, visitor):
+    with opened_for(caller, claims, token, with_queue=by_queue) as (engine, settings, visitor):
         ends_at = time.monotonic() + 60 * settings.inspector.session_minutes if token else None
         with _answers(engine, settings, by_queue=by_queue) as answers:
             desk = Desk(engine, visitor, answers, list(settings.modes), list(settings.profiles), ends_at)

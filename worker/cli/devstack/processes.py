@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import shutil
 import signal
@@ -136,7 +137,7 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name
             time.sleep(0.02)
     ended = process.poll()
     what = f"did not start within {START_SECONDS:.0f} s" if ended is None else f"ended at its start (exit code {ended})"
-    tail = log.read_text(errors="replace")[-800:].strip()
+    tail = log.read_text(encoding="utf-8", errors="replace")[-800:].strip()
     raise SettingsError(f"{name} {what}; its log ends: {tail}")
 
 
@@ -173,6 +174,25 @@ def reserved_port() -> Iterator[int]:
         if sys.platform != "linux":
             holder.close()
         yield port
+
+
+def check_machine() -> None:
+    """Check what servers and workers need of a machine: without it they would start, and never answer.
+
+    Raises:
+        SettingsError: 127.0.0.1 does not answer, or no semaphore can be made.
+    """
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), timeout=5).close()
+    except OSError as error:
+        why = f"127.0.0.1 does not answer ({error.strerror})"
+        raise SettingsError(f"{why}: the loopback interface is missing or down") from None
+    try:
+        multiprocessing.Lock()
+    except OSError as error:
+        why = f"no semaphore can be made ({error.strerror})"
+        raise SettingsError(f"{why}: a worker's processes need /dev/shm writable") from None
 
 
 def listens(port: int) -> bool:

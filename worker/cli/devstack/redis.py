@@ -147,19 +147,20 @@ def _install(root: Path, *, tls: bool) -> dict[str, str]:
     """Fill the folder and the users' passwords into the shipped files; missing passwords are generated."""
     shipped = config_folder() / "redis"
     rules = root / "users.acl"
-    known = dict(re.findall(r"^user (\w+) on >(\S+)", rules.read_text(), re.MULTILINE)) if rules.exists() else {}
+    earlier = rules.read_text(encoding="utf-8") if rules.exists() else ""
+    known = dict(re.findall(r"^user (\w+) on >(\S+)", earlier, re.MULTILINE))
     passwords = {user: known.get(user) or secrets.token_urlsafe(24) for user in USERS}
     if tls and not (root / "tls" / "ca.crt").exists():
         script = ["sh", str(shipped / "certificates.sh"), str(root / "tls"), "127.0.0.1"]
         subprocess.run(script, check=True)  # noqa: S603 -- our own script; its arguments are no shell's
     for name in ("redis.conf", "redis-tls.conf", "users.acl"):
-        text = (shipped / name).read_text()
+        text = (shipped / name).read_text(encoding="utf-8")
         for user, password in passwords.items():
             text = text.replace(f"{user.upper()}_PASSWORD", password)
         text = re.sub(r"(?m)^(\S+) /(?:etc|var/lib)/redis/?(\S*)$", lambda line: f"{line[1]} ./{line[2]}", text)
         file = root / name
         file.touch(mode=0o600)
-        file.write_text(text)
+        file.write_text(text, encoding="utf-8")
     return passwords
 
 

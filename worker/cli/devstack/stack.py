@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import tempfile
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from retrieval_client.errors import SettingsError
 from worker.cli.devstack.postgres import Postgres, postgres_server
+from worker.cli.devstack.processes import check_machine
 from worker.cli.devstack.redis import Redis, redis_server
 
 if TYPE_CHECKING:
@@ -41,7 +44,8 @@ def local_stack(root: Path | None = None, *, durable: bool = False) -> Iterator[
         if root is None:
             root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True)))
         root.mkdir(parents=True, exist_ok=True)
-        _lock(exits.enter_context((root / "lock").open("w")), root)
+        check_machine()
+        _lock(exits.enter_context((root / "lock").open("a+", encoding="utf-8")), root)
         settings = {"fsync": "on", "full_page_writes": "on", "synchronous_commit": "on"} if durable else {}
         pg = exits.enter_context(postgres_server(root / "postgres", settings=settings))
         rd = exits.enter_context(redis_server(root / "redis", durable=durable))
@@ -52,4 +56,10 @@ def _lock(file: TextIO, root: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise SettingsError(f"{root}: its servers run already: stop them, or name another folder") from None
+        file.seek(0)
+        raise SettingsError(
+            f"{root}: its servers run already, of {file.read()}: stop it, or name another folder"
+        ) from None
+    file.truncate(0)
+    file.write(f"process {os.getpid()} since {datetime.now().astimezone().isoformat(' ', 'seconds')}")
+    file.flush()

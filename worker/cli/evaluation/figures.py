@@ -54,12 +54,14 @@ class Comparison:
         second: name of the system compared.
         queries: number of queries.
         differences: measure → second less first.
+        is_empty: whether both ranked the same ids in the same order, each query.
     """
 
     first: str
     second: str
     queries: int
     differences: Mapping[str, Difference]
+    is_empty: bool = False
 
     @property
     def is_of_few(self) -> bool:
@@ -148,8 +150,14 @@ class Evaluation:
                     name: difference([one[name] for one, _ in both], [other[name] for _, other in both])
                     for name in self.measures
                 }
-                found.append(Comparison(first, second, len(both), differences))
+                found.append(Comparison(first, second, len(both), differences, self._rank_alike(first, second)))
         return found
+
+    def _rank_alike(self, first: str, second: str) -> bool:
+        both = [
+            (one.rankings[first], one.rankings[second]) for one in self.ranked if {first, second} <= {*one.rankings}
+        ]
+        return all([item for item, _ in one] == [item for item, _ in other] for one, other in both)
 
     def _measured(self, one: RankedQuery, ranking: Ranking) -> dict[str, float] | None:
         return measured([item for item, _ in ranking], one.query.grades, self.cut_offs, self.relevant_from)

@@ -58,6 +58,8 @@ def sentence(comparison: Comparison, measure: str) -> str:
     found, name, verdict = comparison.differences[measure], measure_title(measure), comparison.verdict(measure)
     first, second, of = comparison.first, comparison.second, f"of {_count(comparison.queries)}"
     few = "; so few questions show nothing" if comparison.is_of_few else ""
+    if comparison.is_empty:
+        return f"Nothing is compared: {second} and {first} rank every question alike, as two fusions of one leg do."
     if verdict == "same":
         return f"{second} and {first} do equally well: the same {name} on {_count(comparison.queries)}{few}."
     figures = f"{found.estimate.mean:+.3f} {name} ({_range(found.estimate)}, p {_sign(found)})"

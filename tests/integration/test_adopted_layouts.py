@@ -24,9 +24,7 @@ def fill(site: Site, layout: Layout) -> list[Row]:
     """Create the tables of a project and their rows, as the application's owner does."""
     made = rows(layout.dimensions)
     if layout.pgvector != "public":
-        site.admin.execute(
-            "DROP EXTENSION vector; CREATE SCHEMA extensions"
-        )
+        site.admin.execute("DROP EXTENSION vector; CREATE SCHEMA extensions")
         site.admin.execute("CREATE EXTENSION vector SCHEMA extensions")
     site.admin.execute(layout.tables.encode())
     for row in made:
@@ -58,16 +56,7 @@ def check_answers(site: Site, layout: Layout, made: list[Row], provider: Provide
     choose_embedder(site)
     site.choose(*([layout.claim] if layout.claim else []), everybody=not layout.claim, hidden=layout.hidden)
     commands += 1
-    environment = {
-        **stack_environment(
-            site.stack,
-            TRUST_QUEUE="true",
-            CONFIG=str(site.folder / "adopted" / "worker.toml"),
-            EMBEDDER__BASE_URL=provider.url,
-            EMBEDDER__API_KEY="k",
-        ),
-        "DATABASE_CONNECTION_STRING": re.sub(r"//[^@]*@", "//retrieval_worker@", site.url),
-    }
+    environment = environment_of(site, provider)
     with celery_worker(environment, site.folder / "worker.log", "--concurrency=1"):
         commands += 1
         for caller in (RED, BLUE):
@@ -84,6 +73,16 @@ def check_answers(site: Site, layout: Layout, made: list[Row], provider: Provide
         if layout.claim:
             assert ask(site, made[0].text, {layout.claim: str(made[0].document_id)}, environment) == []
     assert commands <= MOST_COMMANDS
+
+
+def environment_of(site: Site, provider: Provider | None = None) -> dict[str, str]:
+    """The variables of the page, and where the embedder's server is."""
+    server = {} if provider is None else {"EMBEDDER__BASE_URL": provider.url, "EMBEDDER__API_KEY": "k"}
+    config = str(site.folder / "adopted" / "worker.toml")
+    return {
+        **stack_environment(site.stack, TRUST_QUEUE="true", CONFIG=config, **server),
+        "DATABASE_CONNECTION_STRING": re.sub(r"//[^@]*@", "//retrieval_worker@", site.url),
+    }
 
 
 def ask(site: Site, question: str, claims: dict[str, Any], environment: dict[str, str]) -> list[dict[str, Any]]:
@@ -107,3 +106,34 @@ def check_question(site: Site, made: list[Row], layout: Layout, environment: dic
 def name_of(chunk: dict[str, Any], site: Site) -> str:
     (corpus,) = site.settings().corpora.values()
     return str(chunk["metadata"].get(corpus.path_field) if corpus.path_field else chunk["document_id"])
+
+
+def test_nothing_answers_a_text_until_the_right_embedder_is_chosen(site: Site) -> None:
+    """Neither with none, nor with one that made other vectors; each is one sentence that says what to do."""
+    layout = LAYOUTS["Spring AI"]
+    made = fill(site, layout)
+    site.adopt()
+    site.choose(everybody=True)
+    environment = environment_of(site)
+    asked = ("query", made[0].text, "--as", "u1", "--timeout", "1")
+    none = site.run(*asked, **environment)
+    assert (none.returncode, none.stderr.count("\n")) == (78, 1)
+    assert "no embedder is chosen, so nothing answers a text: set [embedder] in the settings" in none.stderr
+    with running() as provider:
+        provider.embed = lambda texts: lexical.embed([text[::-1] for text in texts], layout.dimensions).tolist()
+        choose_embedder(site)
+        other = site.run(*asked, **environment_of(site, provider))
+    assert other.returncode == 78
+    assert "those of text-embedding-3-small 1, which the settings name, are others" in other.stderr
+
+
+def test_it_is_shown_what_callers_would_see_before_a_policy_is_there(site: Site) -> None:
+    """Two callers with their rows, and the columns that may mean hidden with theirs, beside the choices."""
+    fill(site, LAYOUTS["Django"])
+    (corpus,) = site.adopt()["corpora"]
+    seen = [f'{{"tenant_id": "{caller}"}} would see 12 of 24 rows' for caller in (RED, BLUE)]
+    hidden = ["kb_document.status, 1 of 6", "kb_document.deleted_at, 1 of 6"]
+    assert (corpus["rows"], corpus["callers"], corpus["may_be_hidden"]) == (24, {"tenant_id": seen}, hidden)
+    text = (site.folder / "adopted" / "tables.sql").read_text()
+    assert all(f"--   {line}\n" in text for line in seen)
+    assert all(f"-- Choice: leave out rows by {line}.\n" in text for line in hidden)

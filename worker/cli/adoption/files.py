@@ -94,7 +94,7 @@ def settings_file(proposals: Sequence[Proposal]) -> str:
 _OPENAI = 'kind = "openai"'
 _GUESSES = {
     384: ("all-MiniLM-L6-v2", ['kind = "local"']),
-    512: ("OpenAI's text-embedding-3-small where 512 were asked for", [_OPENAI, 'model = "text-embedding-3-small"']),
+    512: ("OpenAI's text-embedding-3-small, if asked for as many", [_OPENAI, 'model = "text-embedding-3-small"']),
     768: (
         "nomic-embed-text, and of most models named base; here by Ollama",
         [_OPENAI, 'model = "nomic-embed-text"', 'base_url = "http://localhost:11434/v1"', "send_dimensions = false"],
@@ -104,7 +104,7 @@ _GUESSES = {
         [_OPENAI, 'model = "bge-m3"', 'base_url = "http://localhost:11434/v1"', "send_dimensions = false"],
     ),
     1536: (
-        "OpenAI's text-embedding-3-small; text-embedding-ada-002 has as many, and needs send_dimensions = false",
+        "OpenAI's text-embedding-3-small; for its ada-002 also set send_dimensions = false",
         [_OPENAI, 'model = "text-embedding-3-small"'],
     ),
     3072: ("OpenAI's text-embedding-3-large", [_OPENAI, 'model = "text-embedding-3-large"']),
@@ -118,7 +118,7 @@ def _guess(dimensions: int) -> Iterator[str]:
         yield f"# {dimensions:,} dimensions suggest no model: docs/reference/settings.md has the kinds"
         return
     reason, lines = _GUESSES[dimensions]
-    yield f"# A guess, as {dimensions:,} dimensions are those of {reason}."
+    yield f"# A guess, as {dimensions:,} dimensions are those of {reason}:"
     yield from (f"#{line}" for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""What callers would see by the policies to choose from: counted as the owner, before any policy is there."""
+"""Rows that callers would see by the policies to choose from: counted as the owner, before any policy is there."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SELECT count(*) FILTER (WHERE shown IS NOT TRUE), count(*)
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What is seen of a corpus.
+    """Rows of a corpus that callers would see, and that may be hidden.
 
     Attributes:
         callers: claim → two callers, each in words with the number of rows that it would see.
@@ -75,4 +75,4 @@ def _in_words(connection: psycopg.Connection[Any], hidden: Hidden) -> str:
 
 def _raw(text: str) -> sql.SQL:
     """Return SQL that was composed of quoted names, to be put into a query as it is."""
-    return sql.SQL(text)  # type: ignore[arg-type]
+    return sql.SQL(text)

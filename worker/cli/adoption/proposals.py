@@ -27,8 +27,8 @@ _SECTION_NAMES = ("section", "section_title", "heading", "header")
 _SOURCE_URI = "x_amz_bedrock_kb_source_uri"
 _PATH_NAMES = ("path", "file_path", "source", "file_name", "filename", "url", _SOURCE_URI)
 _TITLES = ("title", "name", "file_name", "filename", "subject")
-_URLS = ("source_url", "url", "link", "uri", "source")
-_PATHS = ("path", "file_path", "storage_path")
+_URLS = ("source_url", "url", "link", "uri")
+_PATHS = ("path", "file_path", "storage_path", "source")
 _METADATA_NAMES = (
     *("metadata", "metadata_", "langchain_metadata", "cmetadata", "meta", "meta_data", "vmetadata", "attributes"),
     *("properties", "custom_metadata"),

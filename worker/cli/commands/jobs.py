@@ -164,9 +164,9 @@ def query(
     known = loaded.corpora.get(name)  # the worker's settings may have others
     dimensions = DIMENSIONS if known is None else known.dimensions
     model = embedder.make(loaded.embedder)
+    vector = model.embed([question], dimensions=dimensions)[0].tolist()
     if known is not None and loaded.names_database:
         _check_embedder(loaded, name, model, by)
-    vector = model.embed([question], dimensions=dimensions)[0].tolist()
     wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "k": k, **by.fields}
     if corpus:
         wanted["corpus"] = corpus

@@ -439,6 +439,16 @@ def test_a_pinned_chunk_that_was_too_far_did_not_leave(open_engine: Callable[...
     assert pinned not in {chunk_id for _, chunk_id in leavers(answer)}
 
 
+def test_a_job_without_a_mode_has_the_first_one_whatever_it_is_called(
+    open_engine: Callable[..., Engine], settings: Settings
+) -> None:
+    """The first of the settings; its name is in the package, as if the job had named it."""
+    shipped = settings.modes["grounded"].model_dump()
+    engine = open_engine(modes={"minutes": {**shipped, "k": 2}, "grounded": shipped})
+    assert len(ids(ask(engine, question=HUM))) == 2
+    assert engine.pipeline.build_sources(QueryRequest(HUM), asker("alice")).request.mode == "minutes"
+
+
 def test_only_whole_sources_that_fit_the_budget_get_a_label(
     open_engine: Callable[..., Engine], settings: Settings
 ) -> None:

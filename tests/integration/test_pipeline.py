@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import time
@@ -440,13 +441,15 @@ def test_a_pinned_chunk_that_was_too_far_did_not_leave(open_engine: Callable[...
 
 
 def test_a_job_without_a_mode_has_the_first_one_whatever_it_is_called(
-    open_engine: Callable[..., Engine], settings: Settings
+    make_settings: MakeSettings, database: str
 ) -> None:
     """The first of the settings; its name is in the package, as if the job had named it."""
-    shipped = settings.modes["grounded"].model_dump()
-    engine = open_engine(modes={"minutes": {**shipped, "k": 2}, "grounded": shipped})
-    assert len(ids(ask(engine, question=HUM))) == 2
-    assert engine.pipeline.build_sources(QueryRequest(HUM), asker("alice")).request.mode == "minutes"
+    settings = make_settings(database)
+    grounded = settings.modes["grounded"]
+    modes = {"minutes": grounded.model_copy(update={"k": 2}), "grounded": grounded}
+    with contextlib.closing(Engine(settings.model_copy(update={"modes": modes}), time.perf_counter)) as engine:
+        assert len(ids(ask(engine, question=HUM))) == 2
+        assert engine.pipeline.build_sources(QueryRequest(HUM), asker("alice")).request.mode == "minutes"
 
 
 def test_only_whole_sources_that_fit_the_budget_get_a_label(

@@ -6,14 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 from psycopg import sql
 
 from worker.cli.adoption.tables import COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import psycopg
 
     from worker.cli.adoption.proposals import Choice, Hidden, Proposal
 
@@ -57,7 +56,7 @@ def _callers(connection: psycopg.Connection[Any], proposal: Proposal, choice: Ch
     if proposal.where:
         tables += f" WHERE {proposal.where}"
     first = sql.SQL(_FIRST).format(value=_raw(choice.value), tables=_raw(tables), limit=sql.Literal(COUNTED))
-    found = connection.execute(first + sql.SQL(_CALLERS)).fetchall()
+    found = _rows(connection, first + sql.SQL(_CALLERS))
     return [f"{json.dumps({choice.claim: value})} would see {rows:,} of {of:,} rows" for value, rows, of in found]
 
 
@@ -69,8 +68,19 @@ def _in_words(connection: psycopg.Connection[Any], hidden: Hidden) -> str:
     query = sql.SQL(_HIDDEN).format(
         shown=_raw(hidden.shown), table=_raw(hidden.table.quoted), limit=sql.Literal(COUNTED)
     )
-    rows, of = connection.execute(query).fetchone() or (0, 0)
+    found = _rows(connection, query)
+    if not found:
+        return f"{named}, not counted: this role may not read all of the table"
+    ((rows, of),) = found
     return f"{named}, {rows:,} of {of:,}"
+
+
+def _rows(connection: psycopg.Connection[Any], query: sql.Composed) -> list[tuple[Any, ...]]:
+    """Return the rows of a query; none where this role may not read all of a table that chunks refer to."""
+    try:
+        return connection.execute(query).fetchall()
+    except psycopg.errors.InsufficientPrivilege:
+        return []
 
 
 def _raw(text: str) -> sql.SQL:

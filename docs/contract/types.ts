@@ -974,7 +974,7 @@ export interface RunPipeline {
   run?: RunRef;
   /** the question. */
   question?: string;
-  /** a mode of the worker's settings. */
+  /** a mode of the worker's settings; default the first. */
   mode?: string;
   /** a search profile of the worker's settings; default the mode's. */
   profile?: string;

@@ -43,14 +43,14 @@ class Site:
         said: dict[str, Any] = json.loads(done.stdout)
         return said
 
-    def choose(self, *chosen: str) -> None:
-        """Run tables.sql with the choices of these claims, and every index."""
+    def choose(self, *chosen: str, everybody: bool = False, hidden: tuple[str, ...] = ()) -> None:
+        """Run tables.sql with the choices of these claims, or of everybody, of columns that hide, and every index."""
         text = (self.folder / "adopted" / "tables.sql").read_text()
-        parts = re.split(r"(?m)^(?=-- Choice: |-- Without an HNSW index|-- ={12} )", text)
+        parts = re.split(r"(?m)^(?=-- Choice: |-- Without an HNSW index|-- Columns that|-- ={12} )", text)
+        wanted = [f"claim {claim}." for claim in chosen] + (["every caller"] if everybody else [])
+        wanted += [f".{column}, " for column in hidden] + ["Without an HNSW index"]
         taken = [
-            re.sub(r"(?m)^--(?=\S)", "", part)
-            if part.startswith("-- Without") or any(f"claim {claim}." in part.split("\n", 1)[0] for claim in chosen)
-            else part
+            re.sub(r"(?m)^--(?=\S)", "", part) if any(one in part.split("\n", 1)[0] for one in wanted) else part
             for part in parts
         ]
         for statement in re.split(r";\n", "".join(taken)):
@@ -58,15 +58,12 @@ class Site:
                 self.admin.execute(statement.encode())
         self.admin.execute("RESET search_path")
 
-    def settings(self, *, with_documents: bool = True, **changes: Any) -> Settings:
-        """The settings of worker.toml, as they are written but for those of the place; with the table of documents."""
-        file = self.folder / "adopted" / "worker.toml"
-        tables = file.with_name("chosen.toml")
-        tables.write_text(re.sub(r"(?m)^#(?=\S)", "", file.read_text()) if with_documents else file.read_text())
+    def settings(self, **changes: Any) -> Settings:
+        """The settings of worker.toml, as they are written but for those of the place."""
         place = {
             "database_connection_string": re.sub(r"//[^@]*@", "//retrieval_worker@", self.url),
             "broker_url": self.stack.redis.url(0),
             "result_backend": self.stack.redis.url(1),
             "trust_queue": True,
         }
-        return from_values(read_values(tables) | place | changes)
+        return from_values(read_values(self.folder / "adopted" / "worker.toml") | place | changes)

@@ -6,10 +6,9 @@ import contextlib
 import datetime as dt
 import itertools
 import json
-import re
 import time
 import uuid
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,16 +21,13 @@ from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK
 from retrieval_client.contract.run_jobs import PinnedReplay
 from retrieval_client.errors import NotAuthorised, SettingsError
-from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.doctor import examine
-from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from numpy.typing import NDArray
     from tests.integration.adopting import Site
@@ -236,9 +232,7 @@ RECIPES = {
     "LangChain, long before": Recipe(langchain_oldest, "my_notes", document=lambda row: row.path),
     "LlamaIndex": Recipe(llamaindex, "essays", 1536),
     "LlamaIndex, hybrid": Recipe(llamaindex_hybrid, "essays", 1536),
-    "uuids with tenants": Recipe(
-        with_tenants, "chunks", document=lambda row: of_tenant(row.document, row.tenant), view=False
-    ),
+    "uuids with tenants": Recipe(with_tenants, "chunks", document=lambda row: of_tenant(row.document, row.tenant)),
     "1,536 dimensions": Recipe(wide, "pages", 1536),
     "halfvec": Recipe(halfvec, "items", 3072, claim="user_id", view=False),
     "partitioned": Recipe(partitioned, "log"),
@@ -349,32 +343,6 @@ def check_answers(engine: Engine, settings: Settings, recipe: Recipe, made: list
         assert ask({"roles": ["x"]}) == []
 
 
-def test_five_commands_lead_to_the_first_authorised_answer(site: Site, tmp_path: Path) -> None:
-    """Migrate, adopt, tables.sql, a worker, a query; each tenant gets its own rows, nobody else any."""
-    made = [replace(row, text=f"passage {row.n} on {WORDS[row.n // 2 % 6]}") for row in rows(384)]
-    vectors = lexical.embed([row.text for row in made], 384)
-    langchain(site.url, site.admin, [replace(row, vector=vectors[row.n]) for row in made])
-    site.adopt()
-    site.choose("tenant_id")
-    environment = {
-        **stack_environment(site.stack, TRUST_QUEUE="true", CONFIG=str(tmp_path / "adopted" / "worker.toml")),
-        "DATABASE_CONNECTION_STRING": re.sub(r"//[^@]*@", "//retrieval_worker@", site.url),
-    }
-    with celery_worker(environment, tmp_path / "worker.log", "--concurrency=1"):
-        for tenant in (RED, BLUE, "another"):
-            claims = json.dumps({"tenant_id": tenant})
-            done = site.run("query", "pumps", "--as", claims, "--json", **environment)
-            assert done.returncode == 0, done.stderr
-            found = json.loads(done.stdout)["chunks"]
-            own = {row.text for row in made if row.tenant == tenant}
-            assert {chunk["text"] for chunk in found} <= own
-            assert bool(found) == bool(own)
-            assert not found or "pumps" in found[0]["text"]
-
-
-WORDS = ["pumps", "valves", "hoses", "seals", "gauges", "belts"]
-
-
 def test_adopt_changes_nothing_and_overwrites_nothing(site: Site) -> None:
     """Not in the database, not in a folder; a second proposal has a folder of its own."""
     wide(site.url, site.admin, rows(1536))
@@ -383,7 +351,7 @@ def test_adopt_changes_nothing_and_overwrites_nothing(site: Site) -> None:
     arguments = ("adopt", "--dsn", site.url, "--out", str(folder))
     assert site.run(*arguments).returncode == 0
     kept = {file.name: file.read_text() for file in folder.iterdir()}
-    assert kept.keys() == {"worker.toml", "tables.sql"}
+    assert kept.keys() == {"worker.toml", "modes.toml", "tables.sql"}
     done = site.run(*arguments)
     assert done.returncode == 2
     assert f"{folder / 'worker.toml'} is there, and nothing is overwritten: name another folder" in done.stderr

@@ -34,14 +34,12 @@ class Schema:
         documents: inserts document ``%(n)s`` of tenant ``%(tenant)s``; empty where no table holds documents.
         chunks: inserts chunk ``%(n)s`` of that document, with the text ``%(text)s`` and the vector ``%(vector)s``.
         claim: the claim whose policy is chosen.
-        with_documents: False if the worker is not to read the table of documents, which no policy protects.
     """
 
     tables: str
     documents: str
     chunks: str
     claim: str = "tenant_id"
-    with_documents: bool = True
 
 
 INTO_DOCUMENTS = "INSERT INTO {} VALUES (%(n)s, %(tenant)s)"
@@ -74,7 +72,6 @@ SCHEMAS = {
         " tenant_id text)",
         INTO_DOCUMENTS.format("documents"),
         "INSERT INTO chunks VALUES (%(n)s, %(n)s, %(text)s, %(vector)s, %(tenant)s)",
-        with_documents=False,
     ),
     "columns named as tables": Schema(
         "CREATE TABLE docs (chunks int PRIMARY KEY, tenant_id text, docs int, d int);"
@@ -148,7 +145,7 @@ def test_no_tenant_sees_a_row_of_another(site: Site, schema: Schema) -> None:
     site.admin.execute("ANALYZE")
 
     def texts(claims: dict[str, Any]) -> set[str]:
-        return read(site.settings(with_documents=schema.with_documents), corpus, claims)
+        return read(site.settings(), corpus, claims)
 
     assert texts({schema.claim: TENANTS[0]}) == {f"{n} of {TENANTS[0]}" for n in range(0, 20, 2)}
     assert texts({schema.claim: TENANTS[1]}) == {f"{n} of {TENANTS[1]}" for n in range(1, 20, 2)}

@@ -143,6 +143,8 @@ CREATE FUNCTION traps.constant() RETURNS int LANGUAGE plpgsql IMMUTABLE
   AS 'BEGIN RETURN CASE WHEN current_user LIKE $$eve%$$ THEN 1 ELSE traps.trap() END; END';
 """
 UNREAD = {
+    "an index of what is referred to": f"{CONSTANT} CREATE TABLE traps.docs (id int PRIMARY KEY, status text);"
+    "CREATE INDEX ON traps.docs ((id + traps.constant())); GRANT SELECT, REFERENCES ON traps.docs TO PUBLIC",
     "an index": f"{CONSTANT} CREATE TABLE traps.chunks ({VECTORS});"
     "CREATE INDEX ON traps.chunks ((id + traps.constant())); GRANT SELECT ON traps.chunks TO PUBLIC",
     "a condition of an index": f"{CONSTANT} CREATE TABLE traps.chunks ({VECTORS});"
@@ -189,6 +191,9 @@ def test_no_code_of_a_table_s_owner_runs_as_whoever_adopts(
     site.admin.execute("CREATE TABLE notes (id int PRIMARY KEY, tenant text, content text, v vector(3))")
     site.admin.execute(f"GRANT SELECT ON notes TO {name}")
     make(site, eve, TRAP.replace("{schema}", "traps") + ";" + statements)
+    if "REFERENCES" in statements:
+        site.admin.execute("ALTER TABLE notes ADD document_id int REFERENCES traps.docs")
+        site.admin.execute(f"ALTER TABLE notes OWNER TO {name}")
     done = site.run("adopt", "--dsn", site.url.replace("postgres@", f"{name}@"), "--out", str(site.folder / "out"))
     site.admin.execute(f"DROP OWNED BY {name}; DROP ROLE {name}")
     assert done.returncode == 0, done.stderr

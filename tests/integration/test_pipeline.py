@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import time
@@ -437,6 +438,18 @@ def test_a_pinned_chunk_that_was_too_far_did_not_leave(open_engine: Callable[...
     answer = ask(engine, question=HUM, profile="dense", pinned_chunks=[chunk_hash])
     assert ids(answer)[0] == pinned
     assert pinned not in {chunk_id for _, chunk_id in leavers(answer)}
+
+
+def test_a_job_without_a_mode_has_the_first_one_whatever_it_is_called(
+    make_settings: MakeSettings, database: str
+) -> None:
+    """The first of the settings; its name is in the package, as if the job had named it."""
+    settings = make_settings(database)
+    grounded = settings.modes["grounded"]
+    modes = {"minutes": grounded.model_copy(update={"k": 2}), "grounded": grounded}
+    with contextlib.closing(Engine(settings.model_copy(update={"modes": modes}), time.perf_counter)) as engine:
+        assert len(ids(ask(engine, question=HUM))) == 2
+        assert engine.pipeline.build_sources(QueryRequest(HUM), asker("alice")).request.mode == "minutes"
 
 
 def test_only_whole_sources_that_fit_the_budget_get_a_label(

@@ -134,7 +134,7 @@ WRONG = {
     ),
     "an embedder that is not there": (
         CORPUS + '[embedder]\nkind = "cohere"',
-        "the setting embedder.kind: expected 'lexical', 'local' or 'openai'",
+        "the setting embedder.kind: expected 'lexical', 'local', 'openai' or 'none'",
     ),
     **{
         f"{name} without a scheme": (

@@ -7,22 +7,32 @@ import math
 import threading
 import time
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker.adapters import logs
-from worker.adapters.postgres.embedders import difference, foreign, identity, is_named
+from worker.adapters.postgres.embedders import (
+    difference,
+    foreign,
+    identity,
+    is_named,
+    recorded_embedders,
+    sample_for,
+)
 from worker.core.prompting.costs import unbilled
 from worker.core.text.fingerprint import ENOUGH, agree, unrelated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
 
+    from worker.adapters.postgres.database import Database
     from worker.adapters.postgres.embedders import StoredSample
     from worker.adapters.providers.embedder import Embedder
     from worker.core.prompting.costs import Paid
     from worker.core.text.fingerprint import EmbedderIdentity
     from worker.model import Principal
+    from worker.settings import Settings
 
 START_SECONDS = 5.0
 """Longest wait for a server of embeddings when a process starts."""
@@ -164,6 +174,13 @@ class CorpusEmbedders:
         if dimensions not in self._identities:
             self._identities[dimensions] = identity(self._embedder, dimensions, paid, seconds)
         return self._identities[dimensions]
+
+
+def compared_with(embedder: Embedder, settings: Settings, database: Database) -> CorpusEmbedders:
+    """Return the comparison of an embedder with those that filled the corpora of the settings."""
+    trusted = {name for name, corpus in settings.corpora.items() if not corpus.compare_embedder}
+    records, sample = partial(recorded_embedders, settings), partial(sample_for, database, settings)
+    return CorpusEmbedders(embedder, records, sample, trusted)
 
 
 def _warn(corpus: str, reason: str | None) -> None:

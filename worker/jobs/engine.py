@@ -12,7 +12,6 @@ from retrieval_client.errors import SettingsError
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.postgres.checks import Checks
 from worker.adapters.postgres.database import Database
-from worker.adapters.postgres.embedders import recorded_embedders, sample_for
 from worker.adapters.postgres.feedback import Judgements
 from worker.adapters.postgres.read_replica import Standby
 from worker.adapters.postgres.run_list import RunList
@@ -28,7 +27,7 @@ from worker.jobs.answer import WORKER_VERSION
 from worker.jobs.cache import ResultCache
 from worker.jobs.citations import CitationBuilder
 from worker.jobs.corpora import Corpora
-from worker.jobs.corpus_embedders import CorpusEmbedders
+from worker.jobs.corpus_embedders import compared_with
 from worker.jobs.drift import DriftCheck
 from worker.jobs.feedback import Feedback
 from worker.jobs.hybrid import TASK as HYBRID
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
 
     from retrieval_client.contract.jobs import RunPipeline
     from worker.adapters.postgres.runs import Record
-    from worker.adapters.providers.embedder import Embedder
     from worker.jobs.answer import Handler
     from worker.jobs.context import JobContext
     from worker.model import Principal
@@ -124,7 +122,7 @@ class Engine:
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
         self._side_calls = SideCalls()
         transforms = Transforms(settings, model, self._side_calls)
-        filled = _corpus_embedders(embedder, settings, self._database)
+        filled = compared_with(embedder, settings, self._database)
         embeddings = QueryEmbeddings(embedder, self._side_calls, filled)
         prices = settings.price_table()
         self.retrieval = Retrieval(corpora, searched, recording, clock)
@@ -213,9 +211,3 @@ class Engine:
         if self._standby is not None:
             self._standby.close()
         self._database.close()
-
-
-def _corpus_embedders(embedder: Embedder, settings: Settings, database: Database) -> CorpusEmbedders:
-    trusted = {name for name, corpus in settings.corpora.items() if not corpus.compare_embedder}
-    records, sample = partial(recorded_embedders, settings), partial(sample_for, database, settings)
-    return CorpusEmbedders(embedder, records, sample, trusted)

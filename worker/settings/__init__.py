@@ -88,7 +88,7 @@ class Settings(BaseSettings):
         profiles: How to search, by name: `profiles.toml` beside the settings file. Profiles in the settings file
             override it.
         modes: What a question is for, by name: `modes.toml` beside the settings file. Modes in the settings file
-            override it.
+            override it. The first one is the default of a job without `mode`.
         cache: Cached results.
         verify: The drift check.
         inspector: The inspector's pages.
@@ -220,6 +220,11 @@ class Settings(BaseSettings):
     def default_corpus(self) -> str:
         """Name of the first corpus of the file."""
         return next(iter(self.corpora))
+
+    @property
+    def default_mode(self) -> str:
+        """Name of the first mode; empty if there is none."""
+        return next(iter(self.modes), "")
 
     @classmethod
     def settings_customise_sources(

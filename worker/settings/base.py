@@ -22,8 +22,24 @@ def matching(pattern: str, expected: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-Identifier = Annotated[str, matching(r"[^\x00]{1,63}", "a name of 1 to 63 characters")]
-QualifiedName = Annotated[str, matching(r"[^\x00.]{1,63}(\.[^\x00.]{1,63})?", "a name, or schema.name")]
+_QUOTED = r'"(?:[^"]|"")+"'
+
+
+def _unquoted(name: str) -> str:
+    """Return a name of Postgres without the quotation marks in which psql shows it, part by part.
+
+    >>> _unquoted('public."DocumentChunk"'), _unquoted("shop.items"), _unquoted('say "hi"')
+    ('public.DocumentChunk', 'shop.items', 'say "hi"')
+    """
+    parts = re.fullmatch(rf"({_QUOTED}|[^.]+)(?:\.({_QUOTED}|[^.]+))?", name)
+    each = [part for part in (parts.groups() if parts else [name]) if part is not None]
+    return ".".join(part[1:-1].replace('""', '"') if re.fullmatch(_QUOTED, part) else part for part in each)
+
+
+Identifier = Annotated[str, AfterValidator(_unquoted), matching(r"[^\x00]{1,63}", "a name of 1 to 63 characters")]
+QualifiedName = Annotated[
+    str, AfterValidator(_unquoted), matching(r"[^\x00.]{1,63}(\.[^\x00.]{1,63})?", "a name, or schema.name")
+]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 

@@ -98,7 +98,8 @@ class EmbedderSettings(Section):
 
     Attributes:
         kind: `lexical`: offline and deterministic, by shared words, not by meaning. `local`: by meaning, a model in
-            each worker process (extra `semantic`). `openai`: any server with `/v1/embeddings` (extra `llm`).
+            each worker process (extra `semantic`). `openai`: any server with `/v1/embeddings` (extra `llm`). `none`:
+            not chosen yet, so no text is embedded; `adopt` writes it.
         folder: `local`: a folder of a model in ONNX as sentence-transformers exports it, or an installed package that
             holds one. Default: all-MiniLM-L6-v2 with 8-bit weights. Nothing is downloaded.
         sha256: `local`: SHA-256 that the weights must have. Default: that of the default model; any for others.
@@ -118,7 +119,7 @@ class EmbedderSettings(Section):
             not followed.
     """
 
-    kind: Literal["lexical", "local", "openai"] = "lexical"
+    kind: Literal["lexical", "local", "openai", "none"] = "lexical"
     folder: str = Field(DEFAULT_MODEL, min_length=1)
     sha256: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{64})?$")] = ""
     threads: int = Field(1, ge=1, le=64)

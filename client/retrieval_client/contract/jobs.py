@@ -263,7 +263,7 @@ class RunPipeline(Job, AnsweredBy[PipelineAnswer]):
 
     Attributes:
         question: the question.
-        mode: a mode of the worker's settings.
+        mode: a mode of the worker's settings; default the first.
         profile: a search profile of the worker's settings; default the mode's.
         filters: the filters of every corpus.
         k: number of sources; any integer, clamped to 1-50; default the mode's.
@@ -283,7 +283,7 @@ class RunPipeline(Job, AnsweredBy[PipelineAnswer]):
     """
 
     question: Annotated[StrictStr, Field(min_length=1, max_length=100_000)] | None = None
-    mode: Identifier = "grounded"
+    mode: Identifier | None = None
     profile: Identifier | None = None
     filters: Filters | None = None
     k: Annotated[StrictInt, WHOLE] | None = None

@@ -14,6 +14,7 @@ from psycopg import sql
 from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.column_types import ColumnType, wrong_document_types, wrong_types
 from worker.adapters.postgres.indexes import indexed_kinds
+from worker.adapters.postgres.ownership import vector_schema
 from worker.adapters.postgres.policies import policy_problems, reach, with_policies
 from worker.adapters.postgres.privileges import (
     Role,
@@ -50,6 +51,7 @@ class CorpusTypes:
         has_statistics: True if the role can read the tables of word statistics.
         full_text_index: True if policies let full-text search use a GIN index: ``@@`` was declared leakproof.
         indexed: what the HNSW indexes are over, of ``vector`` and ``halfvec``.
+        pgvector: schema of pgvector's types, operators and functions, as SQL.
     """
 
     id: str
@@ -62,6 +64,7 @@ class CorpusTypes:
     has_statistics: bool = False
     full_text_index: bool = False
     indexed: frozenset[str] = frozenset()
+    pgvector: str = "public"
 
     def index(self, wanted: str) -> str:
         """Return what the HNSW index to search is over: as wanted, where both or none are there.
@@ -236,6 +239,7 @@ def inspect(
             has_statistics,
             is_leakproof(connection),
             indexed_kinds(connection, storage),
+            vector_schema(connection) or "public",
         )
     _check_records(connection, role, problems)
     problems += operator_problems(connection)

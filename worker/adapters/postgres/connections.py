@@ -48,11 +48,18 @@ _LIMIT = "set_config('{0}', CASE current_setting('{0}') WHEN '0' THEN '{1}' ELSE
 _SET_LIMITS = ("SELECT " + ", ".join(_LIMIT.format(*limit) for limit in LIMITS.items())).encode()
 
 
-# Any role that may create schemas could name one as the worker's, and put its own functions and tables first.
-_WITHOUT_USER = rb"""
-SELECT set_config('search_path', string_agg(btrim(part), ', ' ORDER BY place), false)
-  FROM unnest(string_to_array(current_setting('search_path'), ',')) WITH ORDINALITY AS parts (part, place)
- WHERE btrim(part, ' "') <> '$user' HAVING count(*) > 0
+# Any role that may create schemas could name one as the worker's, and put its own functions and tables first. The
+# schema of pgvector comes last, wherever it was installed: the driver looks its types up by the path.
+_SEARCH_PATH = rb"""
+SELECT set_config('search_path', string_agg(part, ', ' ORDER BY place), false)
+  FROM (SELECT btrim(part) AS part, place
+          FROM unnest(string_to_array(current_setting('search_path'), ',')) WITH ORDINALITY AS parts (part, place)
+         WHERE btrim(part, ' "') NOT IN ('$user', '')
+        UNION ALL
+        SELECT quote_ident(n.nspname), 1000000
+          FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+         WHERE e.extname = 'vector' AND n.nspname <> ALL (current_schemas(false))) AS path
+HAVING count(*) > 0
 """
 
 
@@ -129,8 +136,8 @@ def configure(connection: PatientConnection) -> None:
 
 
 def limit_search_path(connection: psycopg.Connection[Any]) -> None:
-    """Take the schema that is named as the role out of a connection's search path."""
-    connection.execute(_WITHOUT_USER)
+    """Take the schema that is named as the role out of a connection's search path, and add pgvector's."""
+    connection.execute(_SEARCH_PATH)
 
 
 class _Jsonb(Loader):

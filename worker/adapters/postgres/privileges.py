@@ -39,17 +39,10 @@ SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
  WHERE c.oid = ANY (%s::oid[]) AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1
 """
 
-# pgvector's operator of cosine distance, where the role does not find it without naming its schema.
-_OPERATOR = """
-SELECT quote_ident(n.nspname), has_schema_privilege(n.oid, 'USAGE'), quote_ident(current_user),
-       current_setting('search_path')
-  FROM pg_operator o
-  JOIN pg_type t ON t.oid = o.oprleft AND t.typname = 'vector'
-  JOIN pg_namespace n ON n.oid = o.oprnamespace
- WHERE o.oprname = '<=>'
-   AND NOT EXISTS (SELECT FROM pg_operator v JOIN pg_type vt ON vt.oid = v.oprleft AND vt.typname = 'vector'
-                    WHERE v.oprname = '<=>' AND pg_operator_is_visible(v.oid))
- ORDER BY 1 LIMIT 1
+_HIDDEN_PGVECTOR = """
+SELECT quote_ident(n.nspname), quote_ident(current_user)
+  FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+ WHERE e.extname = 'vector' AND NOT has_schema_privilege(n.oid, 'USAGE')
 """
 
 _SHORT_WAIT = "SET LOCAL lock_timeout = '100ms'"
@@ -126,15 +119,12 @@ def usage(schema: str, role: Role) -> str:
 
 
 def operator_problems(connection: psycopg.Connection[Any]) -> Iterator[str]:
-    """Say that the role does not find pgvector's operators, without which no search is answered."""
-    row = connection.execute(_OPERATOR).fetchone()
-    if row is None:
-        return
-    schema, usable, role, path = row
-    cure = f"ALTER ROLE {role} SET search_path = {path}, {schema}"
-    if not usable:
+    """Say that the role may not use pgvector's schema, without which no search is answered."""
+    row = connection.execute(_HIDDEN_PGVECTOR).fetchone()
+    if row is not None:
+        schema, role = row
         cure = f"GRANT USAGE ON SCHEMA {schema} TO {role}"
-    yield f"pgvector is in the schema {schema}, where the worker's role does not find it: {cure}"
+        yield f"pgvector is in the schema {schema}, which the worker's role may not use: {cure}"
 
 
 def read_refusal(connection: psycopg.Connection[Any], table: str, columns: Sequence[str]) -> str | None:

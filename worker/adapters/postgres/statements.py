@@ -210,7 +210,8 @@ class Statements:
 
     @property
     def _embedded(self) -> sql.Composable:
-        return sql.SQL("c.{embedding} IS NOT NULL AND vector_norm(c.{embedding}::vector) > 0").format(**self.names)
+        norm = "c.{embedding} IS NOT NULL AND {pgvector}.vector_norm(c.{embedding}::{pgvector}.vector) > 0"
+        return sql.SQL(norm).format(**self.names)
 
     # --- pins: by a chunk's hash, and by its id -------------------------------------------------
 
@@ -412,6 +413,7 @@ class Statements:
             "fields": sql.SQL(", ").join([*required, *optional, *extra]),
             "outputs": sql.SQL(", ").join([sql.Identifier(name) for name in outputs]),
             "table": identifier(self.settings.table),
+            "pgvector": sql.SQL(self._types.pgvector),
             "embedding": sql.Identifier(columns.embedding),
             "collate": sql.SQL('COLLATE "C"' if self._types.id in _COLLATABLE else ""),
         }
@@ -432,7 +434,7 @@ class Statements:
 
     def columns(self, vectors: bool) -> sql.Composable:
         """Compose the columns that a search selects of each chunk."""
-        compared = sql.SQL("c.{embedding} <=> %(query)s AS distance, {vector} AS vector, {fields}")
+        compared = sql.SQL("c.{embedding} OPERATOR({pgvector}.<=>) %(query)s AS distance, {vector} AS vector, {fields}")
         vector = sql.SQL("c.{embedding}" if vectors else "NULL::integer").format(**self.names)
         return compared.format(vector=vector, **self.names)
 
@@ -447,8 +449,11 @@ class Statements:
 _OPTIONAL = {"page": "integer", "section": "text", "coordinates": "jsonb", "metadata": "jsonb"}
 # The order of the index; all its results are compared exactly.
 _NEARNESS = {
-    "vector": "c.{embedding} <=> %(query)s",
-    "halfvec": "(c.{embedding}::halfvec({dimensions})) <=> %(query)s::halfvec({dimensions})",
+    "vector": "c.{embedding} OPERATOR({pgvector}.<=>) %(query)s",
+    "halfvec": (
+        "(c.{embedding}::{pgvector}.halfvec({dimensions})) OPERATOR({pgvector}.<=>)"
+        " %(query)s::{pgvector}.halfvec({dimensions})"
+    ),
 }
 _COLLATABLE = frozenset(TEXTS)
 

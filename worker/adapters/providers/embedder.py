@@ -160,6 +160,12 @@ class MissingEmbedder:
         raise SettingsError(self._message)
 
 
+_NOT_CHOSEN = (
+    "no embedder is chosen, so nothing answers a text: set [embedder] in the settings to the model that filled the "
+    "tables; vectors, and full text alone, are answered without one"
+)
+
+
 def make(settings: EmbedderSettings) -> Embedder:
     """Return the embedder that the settings name.
 
@@ -168,6 +174,8 @@ def make(settings: EmbedderSettings) -> Embedder:
     """
     if settings.kind == "local":
         return LocalEmbedder(settings)
+    if settings.kind == "none":
+        return MissingEmbedder(settings.kind, SettingsError(_NOT_CHOSEN))
     return OpenAIEmbedder(settings) if settings.kind == "openai" else LexicalEmbedder()
 
 

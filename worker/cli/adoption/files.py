@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from worker.adapters.postgres.index_advice import EF_CONSTRUCTION, M
-from worker.cli.adoption.proposals import documents_of
+from worker.cli.adoption.tables import COUNTED, snake_case
 from worker.cli.usage import WrongUsage
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from worker.cli.adoption.preview import Preview
     from worker.cli.adoption.proposals import Choice, Proposal, Skipped
     from worker.cli.adoption.tables import Table
 
-SETTINGS, STATEMENTS = "worker.toml", "tables.sql"
+SETTINGS, MODES, STATEMENTS = "worker.toml", "modes.toml", "tables.sql"
 _ROLE = "retrieval_worker"
 _LINE = 96
 
@@ -30,16 +33,29 @@ def new_folder(wanted: Path | None) -> Path:
     if wanted is None:
         names = ("adopted", *(f"adopted-{n}" for n in range(2, 10_000)))
         return next(Path(name) for name in names if not Path(name).exists())
-    for name in (SETTINGS, STATEMENTS):
+    for name in (SETTINGS, MODES, STATEMENTS):
         if (wanted / name).exists():
             raise WrongUsage(f"{wanted / name} is there, and nothing is overwritten: name another folder with --out")
     return wanted
 
 
-def write(folder: Path, proposals: Sequence[Proposal], skipped: Sequence[Skipped]) -> list[Path]:
-    """Write both files; return their paths."""
+def write(
+    folder: Path, proposals: Sequence[Proposal], skipped: Sequence[Skipped], previews: Mapping[str, Preview]
+) -> list[Path]:
+    """Write the files; return their paths.
+
+    Args:
+        folder: the folder.
+        proposals: the corpora.
+        skipped: what can't be one.
+        previews: what callers would see, by corpus.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    texts = {SETTINGS: settings_file(proposals), STATEMENTS: statements_file(proposals, skipped)}
+    texts = {
+        SETTINGS: settings_file(proposals),
+        MODES: modes_file(proposals),
+        STATEMENTS: statements_file(proposals, skipped, previews),
+    }
     for name, text in texts.items():
         with (folder / name).open("x", encoding="utf-8") as file:
             file.write(text)
@@ -53,6 +69,7 @@ def settings_file(proposals: Sequence[Proposal]) -> str:
     """Return the settings of the worker."""
     first = proposals[0].dimensions
     searches = [f"  {{ corpus = {_toml(one.corpus)}, top_k = 5 }}," for one in proposals if one.dimensions == first]
+    sizes = dict.fromkeys(proposal.dimensions for proposal in proposals)
     return "\n".join(
         [
             "# Proposed by 'retrieval-worker adopt'. Review it, and name it in RETRIEVAL_WORKER_CONFIG.",
@@ -60,7 +77,9 @@ def settings_file(proposals: Sequence[Proposal]) -> str:
             "",
             "trust_queue = false  # true only where no one but your backend writes to Redis; else jobs carry a token",
             "",
-            "# [embedder]         # for queries of text: the model that filled the tables (docs/configuration.md)",
+            "[embedder]           # the model that filled the tables",
+            'kind = "none"        # choose: replace this line. Until then vectors are answered, and no texts',
+            *(line for size in sizes for line in _guess(size)),
             "",
             *(line for proposal in proposals for line in _corpus(proposal)),
             "[hybrid]",
@@ -72,47 +91,100 @@ def settings_file(proposals: Sequence[Proposal]) -> str:
     )
 
 
+_OPENAI = 'kind = "openai"'
+_GUESSES = {
+    384: ("all-MiniLM-L6-v2", ['kind = "local"']),
+    512: ("OpenAI's text-embedding-3-small, if asked for as many", [_OPENAI, 'model = "text-embedding-3-small"']),
+    768: (
+        "nomic-embed-text, and of most models named base; here by Ollama",
+        [_OPENAI, 'model = "nomic-embed-text"', 'base_url = "http://localhost:11434/v1"', "send_dimensions = false"],
+    ),
+    1024: (
+        "bge-m3, and of Titan v2, Cohere v3 and most models named large; here by Ollama",
+        [_OPENAI, 'model = "bge-m3"', 'base_url = "http://localhost:11434/v1"', "send_dimensions = false"],
+    ),
+    1536: (
+        "OpenAI's text-embedding-3-small; for its ada-002 also set send_dimensions = false",
+        [_OPENAI, 'model = "text-embedding-3-small"'],
+    ),
+    3072: ("OpenAI's text-embedding-3-large", [_OPENAI, 'model = "text-embedding-3-large"']),
+}
+"""Dimensions → the best known model that makes as many, and its settings."""
+
+
+def _guess(dimensions: int) -> Iterator[str]:
+    """Yield the settings of the embedder that a number of dimensions suggests, as a comment with the reason."""
+    if dimensions not in _GUESSES:
+        yield f"# {dimensions:,} dimensions suggest no model: docs/reference/settings.md has the kinds"
+        return
+    reason, lines = _GUESSES[dimensions]
+    yield f"# A guess, as {dimensions:,} dimensions are those of {reason}:"
+    yield from (f"#{line}" for line in lines)
+
+
+def modes_file(proposals: Sequence[Proposal]) -> str:
+    """Return the modes of questions: one for all corpora of the same dimensions, that of the first corpus first."""
+    shipped = tomllib.loads((config_folder() / MODES).read_text(encoding="utf-8"))["modes"]["grounded"]
+    lines = ["# What a question is for (docs/pipeline.md). The first mode is that of a question that names none."]
+    for size in dict.fromkeys(proposal.dimensions for proposal in proposals):
+        together = [proposal.corpus for proposal in proposals if proposal.dimensions == size]
+        first = size == proposals[0].dimensions
+        lines += [
+            "",
+            f"[modes.{'grounded' if first else f'grounded_{size}'}]",
+            f"corpora = {{ {', '.join(f'{name} = 0' for name in together)} }}  # most chunks of it; 0: as fit into k",
+            f"profile = {_toml(shipped['profile'])}",
+            f"k = {shipped['k']}",
+            f'instructions = """\n{shipped["instructions"]}"""',
+        ]
+    return "\n".join([*lines, ""])
+
+
 def _corpus(proposal: Proposal) -> Iterator[str]:
     yield f"# {_one_line(_about(proposal))}"
     yield f"[corpora.{proposal.corpus}]"
     yield f"table = {_toml(proposal.relation)}"
     yield f"dimensions = {proposal.dimensions}"
+    if proposal.path_field is not None:
+        yield f"path_field = {_toml(proposal.path_field)}  # names the document in citations"
     yield "# public = true    # everybody may read it, without a policy; else choose one in tables.sql"
     yield ""
     yield f"[corpora.{proposal.corpus}.columns]"
     yield from (f"{field} = {_toml(_named(proposal, field))}" for field in proposal.fields)
     yield ""
-    if proposal.extra:
+    further = {name: _shown(proposal, column) for name, column in proposal.extra.items()}
+    further |= {name: f"document_{name}" for name in proposal.joined}
+    if further:
         yield f"[corpora.{proposal.corpus}.metadata_columns]"
-        yield from (f"{_toml(name)} = {_toml(_shown(proposal, column))}" for name, column in proposal.extra.items())
+        yield from (f"{_toml(name)} = {_toml(_as_psql(column))}" for name, column in further.items())
         yield ""
     yield from _documents(proposal)
 
 
 def _documents(proposal: Proposal) -> Iterator[str]:
-    """Yield the table of documents, as a comment where it has no row-level security yet."""
-    found = documents_of(proposal)
-    if found is None or proposal.view:
+    """Yield the table of documents: path filters, and faster searches for callers who see few of them."""
+    documents = proposal.documents
+    if documents is None or proposal.fields["document_id"].column is None:
         return
-    table, reference = found
-    path = next((one.name for one in table.columns if one.name in {"path", "file_path", "url"}), None)
-    lines = [
-        f"[corpora.{proposal.corpus}.documents]",
-        f"table = {_toml(f'{table.schema}.{table.name}')}",
-        f"id = {_toml(reference.target)}",
-        *([f"path = {_toml(path)}"] if path else []),
-    ]
-    if table.row_security:
-        yield from [*lines, ""]
-        return
-    yield "# Path filters, and faster searches for callers who see few documents, once it has row-level security:"
-    yield from (f"#{line}" for line in lines)
+    path = next((name for name in ("path", "file_path", "storage_path") if name in proposal.joined), None)
+    yield f"[corpora.{proposal.corpus}.documents]"
+    yield f"table = {_toml(documents.table.quoted)}"
+    yield f"id = {_toml(_as_psql(documents.target))}"
+    if path is not None:
+        column = next(one.name for one in documents.table.columns if snake_case(one.name) == path)
+        yield f"path = {_toml(_as_psql(column))}"
     yield ""
 
 
 def _named(proposal: Proposal, field: str) -> str:
     """Return the column that the settings name for a field: a view names its columns as the fields."""
-    return field if proposal.view else proposal.fields[field].column or field
+    return field if proposal.view else _as_psql(proposal.fields[field].column or field)
+
+
+def _as_psql(name: str) -> str:
+    """Return a column's name as the settings have it: in quotation marks where it has some around it itself."""
+    quoted = name.startswith('"') and name.endswith('"')
+    return '"' + name.replace('"', '""') + '"' if quoted else name
 
 
 def _shown(proposal: Proposal, column: str) -> str:
@@ -130,13 +202,19 @@ def _one_line(text: str) -> str:
 
 def _about(proposal: Proposal) -> str:
     table = proposal.source.table
-    return f"{table.quoted} ({proposal.origin}), about {proposal.source.rows:,} rows, {proposal.dimensions} dimensions"
+    return f"{table.quoted} ({proposal.origin}), {rows_of(proposal)} rows, {proposal.dimensions} dimensions"
+
+
+def rows_of(proposal: Proposal) -> str:
+    """Return the number of rows in words."""
+    rows = proposal.source.rows
+    return f"more than {COUNTED:,}" if rows == COUNTED + 1 else f"about {rows:,}"
 
 
 # --- SQL ----------------------------------------------------------------------------------------
 
 
-def statements_file(proposals: Sequence[Proposal], skipped: Sequence[Skipped]) -> str:
+def statements_file(proposals: Sequence[Proposal], skipped: Sequence[Skipped], previews: Mapping[str, Preview]) -> str:
     """Return the SQL that makes the tables readable for the worker."""
     lines = [
         "-- Proposed by 'retrieval-worker adopt', which changed nothing. Review it; remove the dashes of the lines",
@@ -147,8 +225,10 @@ def statements_file(proposals: Sequence[Proposal], skipped: Sequence[Skipped]) -
         "SET search_path = pg_catalog, pg_temp;  -- no name is looked up in a schema of another role",
         "",
     ]
+    if not proposals[0].source.granted:
+        lines += [f"GRANT USAGE ON SCHEMA {proposals[0].source.pgvector} TO {_ROLE};  -- pgvector's", ""]
     for i, proposal in enumerate(proposals):
-        lines += [*_statements(proposal, proposals[:i]), ""]
+        lines += [*_statements(proposal, proposals[:i], previews[proposal.corpus]), ""]
     if skipped:
         lines.append("-- Left out:")
         lines += [f"-- {_one_line(one.table)}: {_one_line(one.reason)}" for one in skipped]
@@ -156,12 +236,12 @@ def statements_file(proposals: Sequence[Proposal], skipped: Sequence[Skipped]) -
     return "\n".join(lines)
 
 
-def _statements(proposal: Proposal, before: Sequence[Proposal]) -> Iterator[str]:
+def _statements(proposal: Proposal, before: Sequence[Proposal], preview: Preview) -> Iterator[str]:
     table = proposal.source.table
     yield f"-- {'=' * 12} corpus {proposal.corpus}: {_one_line(_about(proposal))}"
     yield from (f"-- Note: {note}." for note in proposal.notes)
     yield ""
-    read = [table, *(one.reference.table for one in proposal.choices if one.reference)]
+    read = [table, *(policy.table for choice in proposal.choices for policy in choice.policies)]
     yield from dict.fromkeys(f"GRANT USAGE ON SCHEMA {_schema(one)} TO {_ROLE};" for one in read)
     yield from dict.fromkeys(f"GRANT SELECT ON {one.quoted} TO {_ROLE};" for one in read)
     yield from _view(proposal)
@@ -169,7 +249,7 @@ def _statements(proposal: Proposal, before: Sequence[Proposal]) -> Iterator[str]
     if sharing:
         yield f"-- The policies chosen for the corpus {sharing[0].corpus} hold for it, too: it is the same table."
     else:
-        yield from _policies(proposal)
+        yield from _policies(proposal, preview)
     if not any(one.embedded == proposal.embedded for one in sharing):
         yield from _index(proposal)
 
@@ -186,17 +266,29 @@ def _view(proposal: Proposal) -> Iterator[str]:
         quoted = proposal.source.columns[column].quoted
         alias = "" if column not in proposal.fields else f" AS own_{column}"
         columns.append(f"c.{quoted}{alias}")
-    name = f"{_schema(proposal.source.table)}.{proposal.view}"
+    columns += [f"{value.sql} AS document_{field}" for field, value in proposal.joined.items()]
+    name = f"{proposal.schema}.{proposal.view}"
     yield ""
     yield "-- A view, because:"
     yield from (f"--   {_one_line(reason)}" for reason in proposal.reasons)
     yield f"CREATE OR REPLACE VIEW {name} WITH (security_invoker = true) AS"
     yield "  SELECT " + ",\n         ".join(columns)
-    yield f"    FROM {proposal.source.table.quoted} AS c" + (f"\n   WHERE {proposal.where};" if proposal.where else ";")
+    yield f"    FROM {proposal.source.table.quoted} AS c{_join(proposal)}" + (
+        f"\n   WHERE {proposal.where};" if proposal.where else ";"
+    )
     yield f"GRANT SELECT ON {name} TO {_ROLE};"
 
 
-def _policies(proposal: Proposal) -> Iterator[str]:
+def _join(proposal: Proposal) -> str:
+    documents = proposal.documents
+    if documents is None or not proposal.joined:
+        return ""
+    target = next(one.quoted for one in documents.table.columns if one.name == documents.target)
+    column = proposal.source.columns[documents.column].quoted
+    return f" JOIN {documents.table.quoted} AS d ON d.{target} = c.{column}"
+
+
+def _policies(proposal: Proposal, preview: Preview) -> Iterator[str]:
     table = proposal.source.table
     yield ""
     if table.row_security and table.policies:
@@ -204,28 +296,36 @@ def _policies(proposal: Proposal) -> Iterator[str]:
         return
     yield "-- Who may see a row: choose one policy or more (a row is visible if one allows it), or public = true in"
     yield "-- worker.toml. Row-level security hides all rows from other roles that are not the owner, until a policy"
-    yield f"-- is theirs: CREATE POLICY app ON {_one_line(table.quoted)} TO your_app USING (true) WITH CHECK (true)"
-    for other in dict.fromkeys(one.reference.table.quoted for one in proposal.choices if one.reference):
-        yield f"-- and, where a choice below names it, the same ON {_one_line(other)}"
+    yield "-- is theirs, on each table that a choice names:"
+    yield f"-- CREATE POLICY app ON {_one_line(table.quoted)} TO your_app USING (true) WITH CHECK (true)"
     for choice in proposal.choices:
-        yield f"-- Choice: callers see the rows of their claim {choice.claim}."
+        if choice.claim:
+            yield f"-- Choice: callers see the rows of their claim {choice.claim}."
+            yield from (f"--   {line}" for line in preview.callers.get(choice.claim, ()))
+        else:
+            yield "-- Choice: every caller with a claim sees all rows."
         yield from (f"--{line}" for line in _choice(proposal, choice))
-    yield "-- Choice: every caller with a claim sees all rows."
-    yield f"--ALTER TABLE {table.quoted} ENABLE ROW LEVEL SECURITY;"
-    yield f"--CREATE POLICY retrieval_everybody ON {table.quoted} FOR SELECT TO {_ROLE} USING (true);"
+    if not preview.hidden:
+        return
+    yield "-- Columns that may mean hidden, at which no choice above looks. Beside one of them, choose what hides:"
+    for hidden, text in preview.hidden:
+        yield f"-- Choice: leave out rows by {text}."
+        if hidden.shown:
+            name = f"retrieval_hides_by_{snake_case(hidden.column.name)}"
+            yield from (f"--{line}" for line in _policy(hidden.table, name, hidden.shown, " AS RESTRICTIVE"))
 
 
 def _choice(proposal: Proposal, choice: Choice) -> Iterator[str]:
-    table = proposal.source.table
-    name = f"retrieval_by_{choice.claim}"
-    if choice.reference:
-        other = choice.reference.table.quoted
-        yield f"ALTER TABLE {other} ENABLE ROW LEVEL SECURITY;"
-        yield f"CREATE POLICY {name} ON {other} FOR SELECT TO {_ROLE} USING ({choice.there});"
-    yield f"ALTER TABLE {table.quoted} ENABLE ROW LEVEL SECURITY;"
-    yield f"CREATE POLICY {name} ON {table.quoted} FOR SELECT TO {_ROLE} USING ({choice.condition});"
+    for policy in choice.policies:
+        yield f"ALTER TABLE {policy.table.quoted} ENABLE ROW LEVEL SECURITY;"
+        yield from _policy(policy.table, policy.name, policy.condition)
     if choice.indexed:
-        yield f"CREATE INDEX ON {table.quoted} ({choice.indexed});"
+        yield f"CREATE INDEX ON {proposal.source.table.quoted} ({choice.indexed});"
+
+
+def _policy(table: Table, name: str, condition: str, kind: str = "") -> Iterator[str]:
+    yield f"DROP POLICY IF EXISTS {name} ON {table.quoted};"
+    yield f"CREATE POLICY {name} ON {table.quoted}{kind} FOR SELECT TO {_ROLE} USING ({condition});"
 
 
 def _index(proposal: Proposal) -> Iterator[str]:
@@ -249,7 +349,12 @@ def _index(proposal: Proposal) -> Iterator[str]:
 # --- for programs -------------------------------------------------------------------------------
 
 
-def document(proposals: Sequence[Proposal], skipped: Sequence[Skipped], files: Sequence[Path]) -> dict[str, Any]:
+def document(
+    proposals: Sequence[Proposal],
+    skipped: Sequence[Skipped],
+    files: Sequence[Path],
+    previews: Mapping[str, Preview],
+) -> dict[str, Any]:
     """Return the proposals as plain JSON."""
     return {
         "corpora": [
@@ -263,7 +368,9 @@ def document(proposals: Sequence[Proposal], skipped: Sequence[Skipped], files: S
                 "has_index": one.has_index,
                 "view": one.view,
                 "columns": {field: value.column or value.sql for field, value in one.fields.items()},
-                "claims": [choice.claim for choice in one.choices],
+                "claims": [choice.claim for choice in one.choices if choice.claim],
+                "callers": {claim: [*lines] for claim, lines in previews[one.corpus].callers.items()},
+                "may_be_hidden": [text for _, text in previews[one.corpus].hidden],
                 "notes": [*one.notes],
             }
             for one in proposals

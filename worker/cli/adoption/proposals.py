@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from worker.adapters.postgres.column_types import INDEXED_DIMENSIONS, TEXTS
-from worker.cli.adoption.tables import JSON, LANGCHAIN_EMBEDDINGS, VECTORS
+from worker.cli.adoption.tables import JSON, LANGCHAIN_EMBEDDINGS, STATES, VECTORS, snake_case
 from worker.core.ranking.total_order import INTEGER_TYPES
 
 if TYPE_CHECKING:
@@ -24,13 +24,38 @@ _TEXT_NAMES = ("text", "content", "chunk_text", "text_content", "page_content", 
 _DOCUMENT_NAMES = ("document_id", "doc_id", "ref_doc_id", "source_id", "file_id", "article_id", "parent_id", "source")
 _PAGE_NAMES = ("page", "page_number", "page_no", "page_label")
 _SECTION_NAMES = ("section", "section_title", "heading", "header")
-_PATH_NAMES = ("path", "file_path", "source", "file_name", "filename", "url")
-_METADATA_NAMES = ("metadata", "metadata_", "langchain_metadata", "cmetadata", "meta", "attributes", "properties")
+_SOURCE_URI = "x_amz_bedrock_kb_source_uri"
+_PATH_NAMES = ("path", "file_path", "source", "file_name", "filename", "url", _SOURCE_URI)
+_TITLES = ("title", "name", "file_name", "filename", "subject")
+_URLS = ("source_url", "url", "link", "uri")
+_PATHS = ("path", "file_path", "storage_path", "source")
+_METADATA_NAMES = (
+    *("metadata", "metadata_", "langchain_metadata", "cmetadata", "meta", "meta_data", "vmetadata", "attributes"),
+    *("properties", "custom_metadata"),
+)
 _CALLERS = {
-    "tenant_id": ("tenant_id", "tenant", "org_id", "organization_id", "account_id", "workspace_id", "company_id"),
-    "user_id": ("user_id", "owner_id", "owner", "created_by", "author_id"),
+    "tenant_id": (
+        *("tenant_id", "tenant", "org_id", "organization_id", "organisation_id", "account_id", "workspace_id"),
+        *("workspace", "company_id", "customer_id", "team_id"),
+    ),
+    "user_id": (
+        *("user_id", "owner_id", "owner", "created_by", "created_by_id", "author_id", "uploaded_by"),
+        "uploaded_by_id",
+    ),
 }
 """Claim → columns or keys of metadata that may hold it."""
+
+_HIDE_WHERE_SET = ("deleted_at", "archived_at", "removed_at", "hidden_at", "trashed_at", "revoked_at")
+_HIDE_WHERE_TRUE = (
+    *("is_deleted", "deleted", "is_private", "private", "is_hidden", "hidden", "is_archived", "archived", "is_draft"),
+    *("draft", "is_removed", "removed", "is_confidential", "confidential", "is_disabled", "disabled"),
+)
+_SHOW_WHERE_TRUE = (
+    *("is_public", "public", "is_published", "published", "is_active", "active", "is_visible", "visible"),
+    *("is_approved", "approved", "is_enabled", "enabled"),
+)
+"""Columns that may mean that a row is hidden, as `STATES`."""
+_SHOWN_STATES = ("published", "public", "active", "approved", "ready", "live", "visible")
 
 _LLAMAINDEX_OWN = ("_node_content", "_node_type")
 """Keys of metadata in which LlamaIndex keeps each node a second time."""
@@ -50,22 +75,46 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy of the worker's role: its table, its name, and its condition as SQL."""
+
+    table: Table
+    name: str
+    condition: str
+
+
+@dataclass(frozen=True, slots=True)
 class Choice:
-    """A policy to choose.
+    """Policies to choose together.
 
     Attributes:
-        claim: the claim that it compares.
-        condition: its condition, on the table of chunks.
-        indexed: what an index makes it fast by, as SQL; empty for none.
-        reference: the foreign key it goes by, if another table says who may see a row.
-        there: its condition on that table.
+        claim: the claim that they compare; empty for none: every caller sees all rows.
+        policies: one on the table of chunks, and one on each table that is read for them.
+        indexed: what an index makes them fast by, as SQL; empty for none.
+        value: the value that the claim is compared with, as SQL over the table ``c``, and ``d``.
+        reference: the foreign key to ``d``, if another table says who may see a row.
     """
 
     claim: str
-    condition: str
+    policies: tuple[Policy, ...]
     indexed: str = ""
+    value: str = ""
     reference: Reference | None = None
-    there: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """A column that may mean that a row is hidden.
+
+    Attributes:
+        table: its table.
+        column: the column.
+        shown: condition of the rows that are not hidden, as SQL; empty where none can be guessed.
+    """
+
+    table: Table
+    column: Column
+    shown: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +133,10 @@ class Proposal:
         reasons: why a view is needed; none: the corpus reads the table itself.
         where: condition of the view; empty for all rows.
         choices: policies to choose from.
+        hiding: columns that may mean hidden, of the table and of its documents.
+        documents: the foreign key to the table of documents, if it has one.
+        joined: field of `metadata` → what a view reads of the table of documents, ``d``, for it.
+        path_field: field of `metadata` that names the document.
         notes: what to know before using it.
     """
 
@@ -98,6 +151,10 @@ class Proposal:
     reasons: tuple[str, ...]
     where: str
     choices: tuple[Choice, ...]
+    hiding: tuple[Hidden, ...]
+    documents: Reference | None
+    joined: Mapping[str, Value]
+    path_field: str | None
     notes: tuple[str, ...]
 
     @property
@@ -112,8 +169,13 @@ class Proposal:
 
     @property
     def relation(self) -> str:
-        """Name that the settings give: of the view, or of the table."""
-        return f"{self.source.table.schema}.{self.view or self.source.table.name}"
+        """Name that the settings give, of the view or of the table, as psql shows it."""
+        return f"{self.schema}.{self.view}" if self.view else self.source.table.quoted
+
+    @property
+    def schema(self) -> str:
+        """Schema of both, as SQL."""
+        return self.source.table.quoted.rpartition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,35 +259,51 @@ def _proposal(source: VectorTable, embedding: Column, collection: Collection | N
     fields = {"id": identity, "document_id": _document_id(source, metadata, identity), "text": text}
     fields["embedding"] = _embedding(embedding, size, source)
     fields |= _optional(source, metadata, origin, {one.column for one in fields.values()})
+    documents = _documents(source, fields["document_id"])
+    joined = _of_documents(documents)
     if collection:
         reasons.append("one table holds all collections")
     reasons += [f"{field} is {value.sql}" for field, value in fields.items() if value.column is None]
+    if joined and documents:
+        reasons.append(f"{documents.table.quoted} has the {_listed([*joined])} of the documents")
     used = {value.column for value in fields.values()}
     extra = {
         column.name: column.name
         for column in source.table.columns
         if column.name not in used and column.type in _SCALARS and column.name not in source.table.key
     }
+    if origin != LANGCHAIN:
+        named = (_named(source, names, TEXTS) for names in (_TITLES, _URLS, _PATHS))
+        extra = {one.name: one.name for one in named if one is not None and one.name not in {text.column, *joined}}
     return Proposal(
         name,
         origin,
         source,
         fields,
-        extra if origin == LANGCHAIN else {},
+        extra,
         size,
         *_index(embedding, size, source),
         tuple(reasons),
         f"c.collection_id = '{collection.id}'" if collection else "",
-        tuple(_choices(source, metadata)),
-        tuple(_notes(source, size, text)),
+        tuple(_choices(source, metadata, documents, name)),
+        tuple(_hiding(source, documents)),
+        documents,
+        joined,
+        _path_field(source, metadata, joined, extra),
+        tuple(_notes(source, size, text, documents if joined else None)),
     )
 
 
 _SCALARS = (*_IDS, "boolean", "date", "numeric", "real", "double precision", "timestamp with time zone")
 
 
-def _listed(sizes: Sequence[int]) -> str:
-    return f"{', '.join(map(str, sizes[:-1]))} and {sizes[-1]}"
+def _listed(parts: Sequence[object]) -> str:
+    """Return a list in words.
+
+    >>> _listed([384, 768, 1536]), _listed(["title"])
+    ('384, 768 and 1536', 'title')
+    """
+    return " and ".join(filter(None, [", ".join(map(str, parts[:-1])), str(parts[-1])]))
 
 
 def _origin(source: VectorTable) -> str:
@@ -246,15 +324,6 @@ def _named(source: VectorTable, names: Sequence[str], types: Sequence[str]) -> C
     """Return the column of the first of these names that is there with one of these types."""
     by_name = {snake_case(column.name): column for column in source.table.columns if column.type in types}
     return next((by_name[name] for name in names if name in by_name), None)
-
-
-def snake_case(name: str) -> str:
-    """Return a name as the lists above have it, however it is written.
-
-    >>> snake_case("tenantId"), snake_case("Tenant ID"), snake_case("tenant_id")
-    ('tenant_id', 'tenant_id', 'tenant_id')
-    """
-    return re.sub(r"[ -]", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).lower()
 
 
 def _plain(column: Column) -> Value:
@@ -288,7 +357,12 @@ def _identity(source: VectorTable) -> Value | None:
 
 def _document_id(source: VectorTable, metadata: Column | None, identity: Value) -> Value:
     """Return a column with the document's id, else a key of metadata with it, else the chunk's own id."""
-    referring = [one.column for one in source.references if one.column != "collection_id"]
+    callers = {name for names in _CALLERS.values() for name in names}
+    referring = [
+        one.column
+        for one in source.references
+        if one.table.quoted != source.table.quoted and snake_case(one.column) not in {"collection_id", *callers}
+    ]
     names = [*(name for name in _DOCUMENT_NAMES if name in source.columns), *referring]
     column = next((source.columns[name] for name in names if source.columns[name].type in _IDS), None)
     if column is not None:
@@ -297,6 +371,37 @@ def _document_id(source: VectorTable, metadata: Column | None, identity: Value) 
     if metadata is None or key is None:
         return identity
     return Value(f"coalesce({_entry(metadata, key)}, ({identity.sql})::text)")
+
+
+def _documents(source: VectorTable, document_id: Value) -> Reference | None:
+    """Return the foreign key by which chunks name their document."""
+    others = (one for one in source.references if one.table.quoted != source.table.quoted)
+    found = next((one for one in others if one.column == document_id.column), None)
+    decided = source.table.row_security and source.table.policies  # no choice is left that could protect it, too
+    return None if found is None or (decided and not found.table.row_security) else found
+
+
+def _of_documents(documents: Reference | None) -> dict[str, Value]:
+    """Return title, URL and path of a document, by the names that they have in `metadata`."""
+    if documents is None:
+        return {}
+    texts = {snake_case(one.name): one for one in documents.table.columns if one.type in TEXTS}
+    texts.pop(snake_case(documents.target), None)
+    found = (next((name for name in names if name in texts), None) for names in (_TITLES, _URLS, _PATHS))
+    return {name: Value(f"d.{texts[name].quoted}") for name in found if name is not None}
+
+
+def _path_field(
+    source: VectorTable, metadata: Column | None, joined: Mapping[str, Value], extra: Mapping[str, str]
+) -> str | None:
+    """Return the field of `metadata` that names a document best: a title, else an address, else a path."""
+    for names in (_TITLES, _URLS, _PATHS, _PATH_NAMES):
+        for name in names:
+            own = next((one for one in extra if snake_case(one) == name), None)
+            found = name if name in joined else own or _key(source, metadata, (name,))
+            if found is not None:
+                return found
+    return None
 
 
 def _embedding(column: Column, size: int, source: VectorTable) -> Value:
@@ -368,33 +473,104 @@ def _index(embedding: Column, size: int, source: VectorTable) -> tuple[str | Non
     return ("halfvec" if size <= INDEXED_DIMENSIONS["halfvec"] else None), halved
 
 
-def _choices(source: VectorTable, metadata: Column | None) -> Iterator[Choice]:
+def _choices(
+    source: VectorTable, metadata: Column | None, documents: Reference | None, corpus: str
+) -> Iterator[Choice]:
     for claim, names in _CALLERS.items():
         column = _named(source, names, _IDS)
         key = _key(source, metadata, names)
         if column is not None:
-            yield Choice(claim, _same(_of(source.table, column), column.type, claim), column.quoted)
+            same, indexed = _same(_of(source.table, column), column.type, claim), column.quoted
+            yield _by_own(source, documents, corpus, claim, same, indexed, f"c.{column.quoted}")
         elif metadata is not None and key is not None:
             entry = _entry(metadata, key, f"{source.table.quoted}.")
-            yield Choice(claim, _same(f"({entry})", "text", claim), f"({_entry(metadata, key, '')})")
+            same, indexed = _same(f"({entry})", "text", claim), f"({_entry(metadata, key, '')})"
+            yield _by_own(source, documents, corpus, claim, same, indexed, _entry(metadata, key))
         else:
-            yield from _by_reference(source, claim, names)
+            yield from _by_reference(source, documents, claim, names)
+    read = [source.table, *([documents.table] if documents else [])]
+    yield Choice("", tuple(Policy(table, "retrieval_everybody", "true") for table in read))
 
 
-def _by_reference(source: VectorTable, claim: str, names: Sequence[str]) -> Iterator[Choice]:
-    """Yield the policy by a table that the chunks refer to, which says whose they are."""
-    for reference in source.references:
+def _by_own(
+    source: VectorTable, documents: Reference | None, corpus: str, claim: str, same: str, indexed: str, value: str
+) -> Choice:
+    """Return the policy by a column, or a key of metadata, of the chunks; their documents follow."""
+    own = Policy(source.table, f"retrieval_by_{claim}", same)
+    if documents is None:
+        return Choice(claim, (own,), indexed, value)
+    column = _caller_column(documents.table, _CALLERS[claim])
+    if column is not None:
+        follow = Policy(documents.table, own.name, _same(_of(documents.table, column), column.type, claim))
+    else:
+        chunk = _of(source.table, source.columns[documents.column])
+        seen = f"EXISTS (SELECT FROM {source.table.quoted} WHERE {chunk} = {_target(documents)} OFFSET 0)"
+        follow = Policy(documents.table, f"retrieval_of_{corpus}", seen)
+    return Choice(claim, (own, follow), indexed, value)
+
+
+def _by_reference(
+    source: VectorTable, documents: Reference | None, claim: str, names: Sequence[str]
+) -> Iterator[Choice]:
+    """Yield the policy by a table that the chunks refer to, which says whose they are: first that of documents."""
+    for reference in sorted(source.references, key=lambda one: one is not documents):
         if reference.table.quoted == source.table.quoted:
             continue  # a policy can't read its own table
-        other = {snake_case(column.name): column for column in reference.table.columns if column.type in _IDS}
-        column = next((other[name] for name in names if name in other), None)
-        if column is not None:
-            own = _of(source.table, source.columns[reference.column])
-            target = _of(reference.table, next(one for one in reference.table.columns if one.name == reference.target))
-            # The same rows are visible in both tables, as the other one's own policy decides.
-            condition = f"EXISTS (SELECT FROM {reference.table.quoted} WHERE {target} = {own} OFFSET 0)"
-            yield Choice(claim, condition, "", reference, _same(_of(reference.table, column), column.type, claim))
-            return
+        column = _caller_column(reference.table, names)
+        if column is None:
+            continue
+        # The same rows are visible in both tables, as the other one's own policy decides.
+        seen = _seen(source, reference)
+        there = Policy(
+            reference.table, f"retrieval_by_{claim}", _same(_of(reference.table, column), column.type, claim)
+        )
+        policies = [there, Policy(source.table, there.name, seen)]
+        if documents is not None and documents.table.quoted != reference.table.quoted:
+            chunk = _of(source.table, source.columns[documents.column])
+            follow = f"EXISTS (SELECT FROM {source.table.quoted} WHERE {chunk} = {_target(documents)} OFFSET 0)"
+            policies.append(Policy(documents.table, there.name, follow))
+        yield Choice(claim, tuple(policies), "", f"d.{column.quoted}", reference)
+        return
+
+
+def _caller_column(table: Table, names: Sequence[str]) -> Column | None:
+    columns = {snake_case(column.name): column for column in table.columns if column.type in _IDS}
+    return next((columns[name] for name in names if name in columns), None)
+
+
+def _seen(source: VectorTable, reference: Reference) -> str:
+    """Return the condition that the row that a chunk refers to is visible."""
+    own = _of(source.table, source.columns[reference.column])
+    return f"EXISTS (SELECT FROM {reference.table.quoted} WHERE {_target(reference)} = {own} OFFSET 0)"
+
+
+def _target(reference: Reference) -> str:
+    return _of(reference.table, next(one for one in reference.table.columns if one.name == reference.target))
+
+
+def _hiding(source: VectorTable, documents: Reference | None) -> Iterator[Hidden]:
+    """Yield the columns that may mean that a row is hidden."""
+    for table in (source.table, *([documents.table] if documents else [])):
+        for column in table.columns:
+            name, value = snake_case(column.name), _of(table, column)
+            if name in _HIDE_WHERE_SET:
+                yield Hidden(table, column, f"{value} IS NULL")
+            elif name in _HIDE_WHERE_TRUE:
+                yield Hidden(table, column, f"{value} IS NOT TRUE" if column.type == "boolean" else "")
+            elif name in _SHOW_WHERE_TRUE:
+                yield Hidden(table, column, f"{value} IS TRUE" if column.type == "boolean" else "")
+            elif name in STATES:
+                yield Hidden(table, column, _of_state(value, table.states.get(column.name, ())))
+
+
+def _of_state(value: str, states: Sequence[str]) -> str:
+    """Return the condition that a state is one that sounds visible; empty where none does.
+
+    >>> _of_state("docs.status", ["draft", "Published"])
+    "docs.status IN ('Published')"
+    """
+    shown = ", ".join(f"'{one}'" for one in states if one.lower() in _SHOWN_STATES)
+    return f"{value} IN ({shown})" if shown else ""
 
 
 def _of(table: Table, column: Column) -> str:
@@ -407,25 +583,18 @@ def _same(value: str, kind: str, claim: str) -> str:
     return f"{value} = (SELECT nullif(current_setting('app.{claim}', true), ''){cast})"
 
 
-def _notes(source: VectorTable, size: int, text: Value) -> Iterator[str]:
+def _notes(source: VectorTable, size: int, text: Value, joined: Reference | None) -> Iterator[str]:
+    if joined is not None:
+        yield f"chunks whose document is not in {joined.table.quoted}, or not visible, are left out"
     if text.column is not None and snake_case(text.column) not in _TEXT_NAMES:
         yield f"the text is {text.column}, because its texts are the longest: check it"
     if size > INDEXED_DIMENSIONS["halfvec"]:
         yield f"no HNSW index holds {size:,} dimensions: every search compares all visible rows"
     if _of_several_dimensions(source):
         yield "collections of several dimensions share the table, so no index holds all rows: searches compare each"
-    if source.table.row_security:
+    if source.table.row_security and source.table.policies:
         yield f"row-level security is on, with {source.table.policies} policies: they decide"
 
 
 def _of_several_dimensions(source: VectorTable) -> bool:
     return len({size for one in source.collections for size in one.dimensions}) > 1
-
-
-def documents_of(proposal: Proposal) -> tuple[Table, Reference] | None:
-    """Return the table that the document's id refers to, if policies of its own can protect it."""
-    column = proposal.fields["document_id"].column
-    for reference in proposal.source.references:
-        if reference.column == column:
-            return reference.table, reference
-    return None

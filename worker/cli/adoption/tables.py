@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
@@ -54,8 +55,9 @@ class Table:
         columns: its columns, in their order.
         key: columns of its primary key, or of a unique index without NULL.
         row_security: True if row-level security is on.
-        policies: number of policies.
+        policies: number of policies that bind the worker's role.
         partitioned: True if its rows are in partitions.
+        states: column that may say whether a row is hidden → values in the first rows, of texts.
     """
 
     schema: str
@@ -66,6 +68,7 @@ class Table:
     row_security: bool = False
     policies: int = 0
     partitioned: bool = False
+    states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class VectorTable:
 
     Attributes:
         table: the table.
-        rows: its rows, as Postgres estimates them.
+        rows: its rows, as Postgres estimates them; counted, up to `COUNTED`, where it was never analysed.
         references: the tables that its columns refer to.
         indexes: type (``vector``, ``halfvec``) of each HNSW index by cosine distance.
         keys: JSON column → keys of its objects in the first rows, the most frequent first.
@@ -91,6 +94,7 @@ class VectorTable:
         collections: of LangChain's `PGVector`.
         lengths: column of text → mean length in the first rows.
         pgvector: schema of pgvector's types, operators and functions, as SQL.
+        granted: True if every role may use that schema.
         not_read: why nothing of it was read, or ``''``: this role may not read all of it, or another one owns it.
     """
 
@@ -103,6 +107,7 @@ class VectorTable:
     collections: tuple[Collection, ...] = ()
     lengths: Mapping[str, float] = field(default_factory=dict)
     pgvector: str = "public"
+    granted: bool = True
     not_read: str = ""
 
     @property
@@ -114,6 +119,11 @@ class VectorTable:
 VECTORS = ("vector", "halfvec")
 JSON = ("json", "jsonb")
 _SAMPLED = 1000
+COUNTED = 100_000
+"""Most rows that are counted."""
+
+STATES = ("status", "state", "visibility", "access", "access_level", "classification")
+"""Columns of text that may say whether a row is hidden."""
 
 _FOUND = """
 SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -129,7 +139,8 @@ SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 
 _TABLE = """
 SELECT n.nspname, c.relname, quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.relrowsecurity,
-       (SELECT count(*) FROM pg_policy WHERE polrelid = c.oid), c.relkind = 'p',
+       (SELECT count(*) FROM pg_policy WHERE polrelid = c.oid
+           AND (0 = ANY (polroles) OR to_regrole('retrieval_worker') = ANY (polroles))), c.relkind = 'p',
        coalesce((SELECT array_agg(a.attname ORDER BY place) FROM pg_index i,
                         unnest(i.indkey) WITH ORDINALITY AS part (attnum, place)
                    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = part.attnum
@@ -164,16 +175,13 @@ SELECT DISTINCT replace(o.opcname, '_cosine_ops', '') FROM pg_index i
 """
 
 # An owner's functions in indexes, statistics and partition keys run as whoever plans a query of the table.
-_NOT_READ = """
-SELECT CASE WHEN foreign_owner IS NOT NULL
-            THEN 'its owner ' || foreign_owner || ' could run code as the role that reads it: adopt it as its owner'
-            WHEN NOT has_table_privilege(%(oid)s::oid, 'SELECT') OR row_security_active(%(oid)s::oid)
-            THEN 'this role may not read all of its rows: adopt it as its owner' ELSE '' END
-  FROM (SELECT min(quote_ident(r.rolname))
-          FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
-         WHERE (c.oid = %(oid)s::oid OR c.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s::oid::regclass)))
-           AND NOT (r.rolsuper OR r.rolname = current_user)) AS owners (foreign_owner)
+_FOREIGN_OWNER = """
+SELECT min(quote_ident(r.rolname))
+  FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+ WHERE (c.oid = %(oid)s::oid OR c.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s::oid::regclass)))
+   AND NOT (r.rolsuper OR r.rolname = current_user)
 """
+_HIDDEN = "SELECT NOT has_table_privilege(%(oid)s::oid, 'SELECT') OR row_security_active(%(oid)s::oid)"
 
 # A view would run what its owner wrote.
 _ORDINARY = """
@@ -195,6 +203,19 @@ SELECT key FROM (SELECT {column}::jsonb AS value FROM {table} WHERE {column} IS 
 _DIMENSIONS = """
 SELECT DISTINCT {pgvector}.vector_dims({column}) FROM (
   SELECT {column} FROM {table} AS c WHERE {column} IS NOT NULL AND {where} LIMIT {limit}) AS first ORDER BY 1
+"""
+
+_NEVER_ANALYSED = "SELECT coalesce(bool_or(reltuples < 0), false) FROM pg_class WHERE oid = ANY (%s::oid[])"
+
+_COUNT = "SELECT count(*) FROM (SELECT FROM {table} LIMIT {limit}) AS first"
+
+_STATE = """
+SELECT DISTINCT value FROM (SELECT {column}::text AS value FROM {table} WHERE {column} IS NOT NULL LIMIT {limit})
+    AS first ORDER BY value LIMIT 20
+"""
+
+_GRANTED = """
+SELECT has_schema_privilege('public', extnamespace, 'USAGE') FROM pg_extension WHERE extname = 'vector'
 """
 
 _LENGTH = "SELECT coalesce(avg(length({column})), 0) FROM (SELECT {column} FROM {table} LIMIT {limit}) AS first"
@@ -220,23 +241,26 @@ def vector_tables(
     """
     connection.execute(_TRUSTING_NOBODY)
     pgvector = vector_schema(connection)
+    granted = connection.execute(_GRANTED).fetchone() == (True,)
     found = connection.execute(_FOUND, {"schemas": [*schemas]}).fetchall() if pgvector else []
     for done, (oid,) in enumerate(found):
         progress(done, len(found))
-        yield _vector_table(connection, oid, str(pgvector))
+        yield _vector_table(connection, oid, str(pgvector), granted)
     progress(len(found), len(found))
 
 
-def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str) -> VectorTable:
+def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str, granted: bool) -> VectorTable:
     table = _table(connection, oid)
     if reason := _not_read(connection, oid):
         return VectorTable(table, 0, (), (), {}, {}, pgvector=pgvector, not_read=reason)
-    references = connection.execute(_REFERENCES, (oid,)).fetchall()
-    storage = [one for (one,) in connection.execute(_STORAGE, {"oid": oid}).fetchall()]
-    rows = connection.execute(estimated_rows(storage)).fetchone()
+    references = [
+        (column, other, target)
+        for column, other, target in connection.execute(_REFERENCES, (oid,)).fetchall()
+        if _foreign_owner(connection, other) is None  # who could also decide by it who sees what
+    ]
     return VectorTable(
         table,
-        rows[0] if rows else 0,
+        _rows(connection, oid, table),
         tuple(Reference(column, _table(connection, other), target) for column, other, target in references),
         tuple(kind for (kind,) in connection.execute(_INDEXES, (oid,)).fetchall()),
         {one.name: _keys(connection, table, one) for one in table.columns if one.type in JSON},
@@ -244,13 +268,33 @@ def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str) 
         _collections(connection, table, pgvector),
         {one.name: _length(connection, table, one) for one in table.columns if one.type in TEXTS},
         pgvector,
+        granted,
     )
+
+
+def _rows(connection: psycopg.Connection[Any], oid: int, table: Table) -> int:
+    """Return the number of rows: estimated, or counted where there is nothing to estimate by, up to one too many."""
+    storage = [one for (one,) in connection.execute(_STORAGE, {"oid": oid}).fetchall()]
+    if connection.execute(_NEVER_ANALYSED, (storage,)).fetchone() == (True,):
+        name, limit = sql.Identifier(table.schema, table.name), sql.Literal(COUNTED + 1)
+        row = connection.execute(sql.SQL(_COUNT).format(table=name, limit=limit)).fetchone()
+    else:
+        row = connection.execute(estimated_rows(storage)).fetchone()
+    return int(row[0]) if row else 0
 
 
 def _not_read(connection: psycopg.Connection[Any], oid: int) -> str:
     """Return why this role must not read a table, or ``''``."""
-    row = connection.execute(_NOT_READ, {"oid": oid}).fetchone()
-    return str(row[0]) if row else ""
+    if owner := _foreign_owner(connection, oid):
+        return f"its owner {owner} could run code as the role that reads it: adopt it as its owner"
+    is_hidden = connection.execute(_HIDDEN, {"oid": oid}).fetchone() == (True,)
+    return "this role may not read all of its rows: adopt it as its owner" if is_hidden else ""
+
+
+def _foreign_owner(connection: psycopg.Connection[Any], oid: int) -> str | None:
+    """Return the owner of a table, or of a partition of it, who is neither this role nor a superuser."""
+    row = connection.execute(_FOREIGN_OWNER, {"oid": oid}).fetchone()
+    return row[0] if row else None
 
 
 def _table(connection: psycopg.Connection[Any], oid: int) -> Table:
@@ -258,7 +302,25 @@ def _table(connection: psycopg.Connection[Any], oid: int) -> Table:
     assert row is not None  # noqa: S101 -- for the type checker: the oid is of pg_class
     schema, name, quoted, row_security, policies, partitioned, key = row
     columns = tuple(Column(*one) for one in connection.execute(_COLUMNS, (oid,)).fetchall())
-    return Table(schema, name, quoted, columns, tuple(key), row_security, policies, partitioned)
+    made = Table(schema, name, quoted, columns, tuple(key), row_security, policies, partitioned)
+    if _not_read(connection, oid):
+        return made
+    texts = [one for one in columns if one.type in TEXTS and snake_case(one.name) in STATES]
+    return replace(made, states={one.name: _values(connection, made, one) for one in texts})
+
+
+def snake_case(name: str) -> str:
+    """Return a name as lists of names have it, however it is written.
+
+    >>> snake_case("tenantId"), snake_case("Tenant ID"), snake_case("tenant_id")
+    ('tenant_id', 'tenant_id', 'tenant_id')
+    """
+    return re.sub(r"[ -]", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).lower()
+
+
+def _values(connection: psycopg.Connection[Any], table: Table, column: Column) -> tuple[str, ...]:
+    query = sql.SQL(_STATE).format(**_names(table, column))
+    return tuple(value for (value,) in connection.execute(query).fetchall())
 
 
 def _keys(connection: psycopg.Connection[Any], table: Table, column: Column) -> tuple[str, ...]:

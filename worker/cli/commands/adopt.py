@@ -14,8 +14,9 @@ from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads 
 from worker.cli.terminal import ID_COLUMN, console, id_cell, progress, screen, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from worker.cli.adoption.preview import Preview
     from worker.cli.adoption.proposals import Proposal, Skipped
 
 
@@ -31,8 +32,9 @@ def adopt(
 ) -> None:
     """Propose corpora for tables with vectors that are there: LangChain's, LlamaIndex's, your own.
 
-    Reads the database, changes nothing in it, and writes two files to review: worker.toml, with a corpus for each
-    table, and tables.sql, with rights, views where they are needed, policies and indexes to choose from.
+    Reads the database, changes nothing in it, and writes files to review: worker.toml, with a corpus for each table and
+    the embedder to choose, modes.toml, and tables.sql, with rights, views where they are needed, policies and indexes
+    to choose from. It counts what two callers would see by each policy, and names columns that may mean hidden.
 
     Exit code 1 if no table can be a corpus.
 
@@ -40,6 +42,7 @@ def adopt(
     [bold]retrieval-worker adopt --schema shop --out shop-worker --json[/bold]
     """
     from worker.cli.adoption.files import document, new_folder, write
+    from worker.cli.adoption.preview import preview
     from worker.cli.adoption.proposals import proposals
     from worker.cli.adoption.tables import vector_tables
 
@@ -50,33 +53,44 @@ def adopt(
         found = [
             *vector_tables(connection, schemas or [], lambda done, of: shown.update(bar, completed=done, total=of))
         ]
-    proposed, skipped = proposals(found)
-    files = write(folder, proposed, skipped) if proposed else []
+        proposed, skipped = proposals(found)
+        previews = {one.corpus: preview(connection, one) for one in proposed}
+    files = write(folder, proposed, skipped, previews) if proposed else []
     if as_json:
-        write_json(document(proposed, skipped, files))
+        write_json(document(proposed, skipped, files, previews))
     else:
-        _show(proposed, skipped)
+        _show(proposed, skipped, previews)
     if not proposed:
         where = f" in {', '.join(schemas)}" if schemas else ""
         raise RetrievalError(f"no table{where} can be a corpus: none has vectors, text and a key")
     if not as_json:
-        console.print(f"written: {', '.join(map(str, files))}. Review both, choose policies, and run tables.sql")
+        written = ", ".join(map(str, files))
+        console.print(
+            f"written: {written}. Choose the embedder in worker.toml, and policies in tables.sql; then run it"
+        )
 
 
-def _show(proposed: Sequence[Proposal], skipped: Sequence[Skipped]) -> None:
+def _show(proposed: Sequence[Proposal], skipped: Sequence[Skipped], previews: Mapping[str, Preview]) -> None:
+    from worker.cli.adoption.files import rows_of
+
     table = Table()
     table.add_column("corpus", **ID_COLUMN)
     for heading in ("table", "of", "rows", "dimensions", "reads", "policies by"):
         table.add_column(heading, justify="right" if heading in {"rows", "dimensions"} else "left")
     for one in proposed:
-        claims = ", ".join(choice.claim for choice in one.choices)
+        claims = ", ".join(choice.claim for choice in one.choices if choice.claim)
         decided = "those it has" if one.source.table.policies else claims or "your choice"
         reads = f"a view, {one.view}" if one.view else "the table"
         name = one.source.table.quoted
-        table.add_row(
-            id_cell(one.corpus), name, one.origin, f"{one.source.rows:,}", str(one.dimensions), reads, decided
-        )
+        table.add_row(id_cell(one.corpus), name, one.origin, rows_of(one), str(one.dimensions), reads, decided)
     if proposed:
         console.print(table)
+    for name, preview in previews.items():
+        for line in (line for lines in preview.callers.values() for line in lines):
+            console.print(f"{name}: {line}", soft_wrap=True)
+        for _, text in preview.hidden:
+            console.print(
+                f"{name}: may mean hidden, and no policy looks at it unless you choose: {text}", soft_wrap=True
+            )
     for left in skipped:
         console.print(f"left out: {left.table}: {left.reason}", soft_wrap=True)

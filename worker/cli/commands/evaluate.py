@@ -52,7 +52,7 @@ def evaluate(
     legs: Annotated[str, typer.Option(help="Legs of the whole, as primary,sparse; default the job's.")] = "",
     transform: Annotated[str, typer.Option(help="none, glossary or llm.")] = "none",
     profile: Annotated[str, typer.Option(help="The whole is this profile of the pipeline.")] = "",
-    mode: Annotated[str, typer.Option(help="Mode of the pipeline, for profiles.")] = "grounded",
+    mode: Annotated[str, typer.Option(help="Mode of the pipeline, for profiles; default the first.")] = "",
     compare: Annotated[
         tuple[str, str] | None,
         typer.Option(metavar="A B", help="Compare two instead: fusions, or profiles of the pipeline."),

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import typer
 
 from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, RetrievalError, SettingsError
-from worker.cli.commands.callers import Claims, JobCaller, JobToken, enqueue, sent_as
+from worker.cli.commands.callers import Claims, JobCaller, JobToken, SentAs, enqueue, sent_as
 from worker.cli.terminal import console, write_json_text
 from worker.cli.usage import WrongUsage
 
@@ -147,7 +147,7 @@ def query(
     """Enqueue one retrieve_top_k job and print its answer.
 
     The question is embedded here, not in the worker. Where DATABASE_CONNECTION_STRING is set, the embedder is compared
-    with the one recorded for the corpus; otherwise, and without a record, nothing tells whether they agree.
+    with the one that filled the corpus, as a worker does for a text; otherwise nothing tells whether they agree.
 
     Example: [bold]retrieval-worker query "hum on channel 18" --as alice --record song-1 r1[/bold]
     """
@@ -164,9 +164,9 @@ def query(
     known = loaded.corpora.get(name)  # the worker's settings may have others
     dimensions = DIMENSIONS if known is None else known.dimensions
     model = embedder.make(loaded.embedder)
-    if known is not None and known.compare_embedder and loaded.names_database:
-        _check_embedder(loaded, name, model)
     vector = model.embed([question], dimensions=dimensions)[0].tolist()
+    if known is not None and loaded.names_database:
+        _check_embedder(loaded, name, model, by)
     wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "k": k, **by.fields}
     if corpus:
         wanted["corpus"] = corpus
@@ -183,20 +183,28 @@ def query(
         console.print(as_table(short(question, QUESTION_WIDTH), answer, milliseconds, shown=answer.k))
 
 
-def _check_embedder(settings: Settings, corpus: str, embedder: Embedder) -> None:
-    """Compare an embedder with the one recorded for a corpus; a database that can't be asked from here says nothing.
+def _check_embedder(settings: Settings, corpus: str, embedder: Embedder, by: SentAs) -> None:
+    """Compare an embedder with the one that filled a corpus; a database that can't be asked from here says nothing.
 
     Raises:
         SettingsError: they do not agree; the message names both.
+        Unavailable: the embedder can't be compared now.
     """
-    from worker.adapters.postgres.embedders import disagreement, recorded_embedders
+    from worker.adapters.postgres.database import Database
+    from worker.core.prompting.costs import unbilled
+    from worker.jobs.corpora import anonymous
+    from worker.jobs.corpus_embedders import compared_with
+    from worker.jobs.principal import as_principal
 
-    recorded = None
-    with contextlib.suppress(RetrievalError):
-        recorded = recorded_embedders(settings).get(corpus)
-    reason = None if recorded is None else disagreement(embedder, recorded)
-    if reason is not None:
-        raise SettingsError(f"the corpus {corpus}: {reason}")
+    claims = by.fields.get("principal")
+    with contextlib.ExitStack() as stack:
+        try:
+            caller = anonymous(settings) if claims is None else as_principal(claims, settings, "principal")
+            database = stack.enter_context(contextlib.closing(Database(settings)))
+        except RetrievalError:  # the job itself will say it
+            return
+        seconds = settings.embedder.timeout_seconds
+        compared_with(embedder, settings, database).check([corpus], caller, unbilled, seconds)
 
 
 def search(

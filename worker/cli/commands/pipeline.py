@@ -35,7 +35,7 @@ def ask(
     caller: JobCaller = "",
     claims: Claims = "",
     token: JobToken = "",
-    mode: Annotated[str, typer.Option(help="A mode of the worker's settings.")] = "grounded",
+    mode: Annotated[str, typer.Option(help="A mode of the worker's settings; default their first.")] = "",
     profile: Annotated[str, typer.Option(help="A search profile of the settings; default the mode's.")] = "",
     context: Annotated[str, typer.Option(help="What the user is working on.")] = "",
     k: Annotated[int | None, typer.Option(help="Number of sources (1 to 50); default the mode's.")] = None,
@@ -60,8 +60,14 @@ def ask(
     from worker.cli.reports.pipeline_answer import answer_report
 
     by = sent_as(caller, claims, token, timeout, required=False)
-    wanted: dict[str, Any] = {"question": question, "mode": mode, **by.fields}
-    given = {"profile": profile, "context": context, "prior_response_id": after, "conversation_id": conversation}
+    wanted: dict[str, Any] = {"question": question, **by.fields}
+    given = {
+        "mode": mode,
+        "profile": profile,
+        "context": context,
+        "prior_response_id": after,
+        "conversation_id": conversation,
+    }
     wanted |= {name: value for name, value in given.items() if value}
     if chat or after or conversation:
         wanted["chat_mode"] = "chat"

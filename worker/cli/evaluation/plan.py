@@ -38,14 +38,14 @@ class Choice:
         legs: of a hybrid retrieval, with commas.
         transform: of a hybrid retrieval.
         profile: of the pipeline.
-        mode: of the pipeline.
+        mode: of the pipeline; empty: the first.
     """
 
     fusion: str = ""
     legs: str = ""
     transform: str = "none"
     profile: str = ""
-    mode: str = "grounded"
+    mode: str = ""
 
     @property
     def leg_names(self) -> list[str]:

@@ -81,7 +81,8 @@ def hybrid(name: str, fusion: str = "", legs: Sequence[str] = (), transform: str
 
 def profile(name: str, mode: str, called: str = "") -> System:
     """Return a profile of the pipeline: its sources, before any answer is written."""
-    return System(called or name, "profile", {"profile": name, "mode": mode, "stop_after": "build_sources"})
+    fields = {"profile": name, "stop_after": "build_sources", **({"mode": mode} if mode else {})}
+    return System(called or name, "profile", fields)
 
 
 def fusions() -> tuple[str, ...]:

@@ -308,7 +308,7 @@ class _Turn:
 
 
 _AS_GIVEN = (
-    *("mode", "profile", "k", "starting_prompt", "conversation_id", "prior_response_id", "chat_mode"),
+    *("profile", "k", "starting_prompt", "conversation_id", "prior_response_id", "chat_mode"),
     *("seed", "temperature"),
 )
 
@@ -318,6 +318,7 @@ def request_of(job: RunPipeline) -> QueryRequest:
     given = {name: getattr(job, name) for name in _AS_GIVEN}
     return QueryRequest(
         question=job.question or "",
+        mode=job.mode or "",
         filters=filter_set(job.filters),
         conversation_history=tuple(Turn(turn.role, turn.content) for turn in job.conversation_history or ()),
         pinned_chunks=tuple(job.pinned_chunks or ()),

@@ -23,7 +23,7 @@ class SearchPlan:
     """Request with its search parameters.
 
     Attributes:
-        request: the request.
+        request: the request, with the name of its mode.
         mode: its mode.
         profile_name: name of its profile.
         profile: its profile.
@@ -46,6 +46,7 @@ def plan_of(request: QueryRequest, settings: Settings) -> SearchPlan:
         InvalidJob: the settings have no such mode or profile.
         SettingsError: the settings have no mode at all.
     """
+    request = dataclasses.replace(request, mode=request.mode or settings.default_mode)
     mode = settings.modes.get(request.mode)
     if mode is None and not settings.modes:
         raise SettingsError(

@@ -103,4 +103,5 @@ class RetrievalPipeline:
 
     def setting(self, request: QueryRequest, claims: str) -> prompts.Setting:
         """Return the setting of a turn: provider, model, mode and claims."""
-        return prompts.Setting(self.executor.provider, self.executor.name, request.mode, claims)
+        named = self.builder.plan(request).request
+        return prompts.Setting(self.executor.provider, self.executor.name, named.mode, claims)

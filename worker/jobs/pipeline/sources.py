@@ -123,7 +123,7 @@ class SourceBuilder:
             remote = self._find_remote(plan, stages)
             counts |= {"found": len(remote.sources), "failed": len(remote.failed)}
         return ContextPackage(
-            request=request,
+            request=plan.request,
             profile=plan.profile_name,
             candidates=tuple(dataclasses.replace(candidate, embedding=None) for candidate in stages.sources),
             remote_sources=remote.sources,

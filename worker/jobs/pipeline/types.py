@@ -46,7 +46,7 @@ class QueryRequest:
 
     Attributes:
         question: the question.
-        mode: name of a mode in the settings.
+        mode: name of a mode in the settings; empty: the first.
         profile: name of a search profile; None: the mode's.
         filters: filters for every corpus without its own.
         k: number of sources; None: the mode's.
@@ -64,7 +64,7 @@ class QueryRequest:
     """
 
     question: str = ""
-    mode: str = "grounded"
+    mode: str = ""
     profile: str | None = None
     filters: FilterSet = FilterSet()
     k: int | None = None

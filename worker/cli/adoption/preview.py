@@ -1,0 +1,88 @@
+"""Rows that callers would see by the policies to choose from: counted as the owner, before any policy is there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+
+from worker.cli.adoption.tables import COUNTED
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from worker.cli.adoption.proposals import Choice, Hidden, Proposal
+
+_CALLERS = """
+SELECT value, count(*), (SELECT count(*) FROM first) FROM first WHERE value <> ''
+ GROUP BY value ORDER BY count(*) DESC, value COLLATE "C" LIMIT 2
+"""
+_FIRST = "WITH first AS MATERIALIZED (SELECT ({value})::text AS value FROM {tables} LIMIT {limit})"
+_HIDDEN = """
+SELECT count(*) FILTER (WHERE shown IS NOT TRUE), count(*)
+  FROM (SELECT {shown} AS shown FROM {table} LIMIT {limit}) AS first
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """Rows of a corpus that callers would see, and that may be hidden.
+
+    Attributes:
+        callers: claim → two callers, each in words with the number of rows that it would see.
+        hidden: columns that may mean hidden, each in words with the number of rows that it would leave out.
+    """
+
+    callers: Mapping[str, Sequence[str]]
+    hidden: Sequence[tuple[Hidden, str]]
+
+
+def preview(connection: psycopg.Connection[Any], proposal: Proposal) -> Preview:
+    """Count what two callers would see by each choice, among the first rows."""
+    callers = {choice.claim: _callers(connection, proposal, choice) for choice in proposal.choices if choice.claim}
+    return Preview(callers, [(hidden, _in_words(connection, hidden)) for hidden in proposal.hiding])
+
+
+def _callers(connection: psycopg.Connection[Any], proposal: Proposal, choice: Choice) -> Sequence[str]:
+    tables = f"{proposal.source.table.quoted} AS c"
+    if choice.reference is not None:
+        other = choice.reference.table
+        target = next(one.quoted for one in other.columns if one.name == choice.reference.target)
+        own = proposal.source.columns[choice.reference.column].quoted
+        tables += f" JOIN {other.quoted} AS d ON d.{target} = c.{own}"
+    if proposal.where:
+        tables += f" WHERE {proposal.where}"
+    first = sql.SQL(_FIRST).format(value=_raw(choice.value), tables=_raw(tables), limit=sql.Literal(COUNTED))
+    found = _rows(connection, first + sql.SQL(_CALLERS))
+    return [f"{json.dumps({choice.claim: value})} would see {rows:,} of {of:,} rows" for value, rows, of in found]
+
+
+def _in_words(connection: psycopg.Connection[Any], hidden: Hidden) -> str:
+    named = f"{hidden.table.name}.{hidden.column.name}"
+    if not hidden.shown:
+        values = hidden.table.states.get(hidden.column.name, ())
+        return f"{named}{f' ({json.dumps([*values])})' if values else ''}, by a condition of yours"
+    query = sql.SQL(_HIDDEN).format(
+        shown=_raw(hidden.shown), table=_raw(hidden.table.quoted), limit=sql.Literal(COUNTED)
+    )
+    found = _rows(connection, query)
+    if not found:
+        return f"{named}, not counted: this role may not read all of the table"
+    ((rows, of),) = found
+    return f"{named}, {rows:,} of {of:,}"
+
+
+def _rows(connection: psycopg.Connection[Any], query: sql.Composed) -> list[tuple[Any, ...]]:
+    """Return the rows of a query; none where this role may not read all of a table that chunks refer to."""
+    try:
+        return connection.execute(query).fetchall()
+    except psycopg.errors.InsufficientPrivilege:
+        return []
+
+
+def _raw(text: str) -> sql.SQL:
+    """Return SQL that was composed of quoted names, to be put into a query as it is."""
+    return sql.SQL(text)

@@ -14,6 +14,8 @@ from psycopg import sql
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from worker.adapters.postgres.policies import Reach
+
 
 class Role(NamedTuple):
     """The worker's role.
@@ -39,10 +41,16 @@ SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
  WHERE c.oid = ANY (%s::oid[]) AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1
 """
 
+_UNCALLABLE = """
+SELECT format('%%I.%%I(%%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))
+  FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+ WHERE p.oid = ANY (%s::oid[]) AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1
+"""
+
 # pgvector's operator of cosine distance, where the role does not find it without naming its schema.
 _OPERATOR = """
 SELECT quote_ident(n.nspname), has_schema_privilege(n.oid, 'USAGE'), quote_ident(current_user),
-       current_setting('search_path')
+       quote_ident(current_database()), current_setting('search_path')
   FROM pg_operator o
   JOIN pg_type t ON t.oid = o.oprleft AND t.typname = 'vector'
   JOIN pg_namespace n ON n.oid = o.oprnamespace
@@ -130,8 +138,8 @@ def operator_problems(connection: psycopg.Connection[Any]) -> Iterator[str]:
     row = connection.execute(_OPERATOR).fetchone()
     if row is None:
         return
-    schema, usable, role, path = row
-    cure = f"ALTER ROLE {role} SET search_path = {path}, {schema}"
+    schema, usable, role, database, path = row
+    cure = f"ALTER ROLE {role} IN DATABASE {database} SET search_path = {path}, {schema}"
     if not usable:
         cure = f"GRANT USAGE ON SCHEMA {schema} TO {role}"
     yield f"pgvector is in the schema {schema}, where the worker's role does not find it: {cure}"
@@ -160,14 +168,17 @@ def read_refusal(connection: psycopg.Connection[Any], table: str, columns: Seque
     return None
 
 
-def unreadable(connection: psycopg.Connection[Any], table: str, state: str, read: Sequence[int], role: Role) -> str:
+def unreadable(
+    connection: psycopg.Connection[Any], table: str, state: str, read: Sequence[int], needed: Reach, role: Role
+) -> str:
     """Say why a table or view can't be read, and how to fix it.
 
     Args:
         connection: a connection of the role.
         table: its name in the settings.
         state: the SQLSTATE of the refusal.
-        read: oids of the table and of the relations it reads.
+        read: oids of the table, and of what a view reads and calls.
+        needed: what the policies of these read and call.
         role: the worker's role.
     """
     if state != psycopg.errors.InsufficientPrivilege.sqlstate:
@@ -175,6 +186,18 @@ def unreadable(connection: psycopg.Connection[Any], table: str, state: str, read
     missing = [name for (name,) in connection.execute(_UNREADABLE, ([*read],)).fetchall()]
     if missing:
         return f"the worker's role may not read all of {table}: GRANT SELECT ON {', '.join(missing)} TO {role.quoted}"
+    missing = [name for (name,) in connection.execute(_UNREADABLE, ([*needed.relations],)).fetchall()]
+    if missing:
+        names = ", ".join(missing)
+        cure = f"GRANT SELECT ON {names} TO {role.quoted}"
+        return f"a policy of {table} reads {names}, which the worker's role may not: {cure}"
+    missing = [name for (name,) in connection.execute(_UNCALLABLE, ([*read, *needed.functions],)).fetchall()]
+    if missing:
+        names = ", ".join(missing)
+        return (
+            f"the worker's role may not call {names}, which {table} needs: "
+            f"GRANT EXECUTE ON FUNCTION {names} TO {role.quoted}"
+        )
     return (
         f"the worker's role may not call a function that {table} needs: GRANT EXECUTE on it, and USAGE on its schema, "
         f"to {role.quoted}"

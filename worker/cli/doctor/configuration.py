@@ -48,6 +48,18 @@ def search_findings(settings: Settings) -> Iterator[Finding]:
         yield Finding("advice", "hybrid", f"hybrid.extra: there is no corpus {stray[0]}: name yours, or remove it")
 
 
+def time_limit_findings(settings: Settings) -> Iterator[Finding]:
+    """Advise where a statement may take longer than its job: then the job's limit ends it, which says less."""
+    statement, job = settings.search.statement_timeout_seconds, settings.worker.soft_time_limit_seconds
+    if statement >= job:
+        yield Finding(
+            "advice",
+            "time limits",
+            f"search.statement_timeout_seconds ({statement:g}) is not below worker.soft_time_limit_seconds ({job}): "
+            "a slow statement takes all of its job's time. Lower the first, or raise the second",
+        )
+
+
 def drift_findings(settings: Settings) -> Iterator[Finding]:
     """Report a scheduled check of recorded runs without a valid principal."""
     if not settings.verify.every_minutes:

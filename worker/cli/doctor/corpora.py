@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -13,6 +14,7 @@ from worker.adapters.postgres.catalog import identifier, is_leakproof
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.privileges import quoted_name, sources
 from worker.adapters.postgres.statements import estimated_rows
+from worker.cli.doctor.policies import policy_findings
 from worker.cli.visibility import visible_rows
 
 if TYPE_CHECKING:
@@ -28,24 +30,45 @@ SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JO
                WHERE i.indrelid = to_regclass(%s) AND a.amname = %s AND i.indisvalid)
 """
 
+_IS_PARTITIONED = "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(%s)"
+
 _NEVER_ANALYSED = """
 SELECT oid::regclass::text FROM pg_class
  WHERE oid = ANY (%s::oid[]) AND reltuples < 0 AND pg_relation_size(oid) > 0 ORDER BY 1
 """
 
-_SHOWS_NOTHING = """
-SELECT relrowsecurity AND NOT EXISTS (
-         SELECT FROM pg_policy
-          WHERE polrelid = c.oid AND polpermissive AND polcmd IN ('r', '*')
-            AND EXISTS (SELECT FROM unnest(polroles) role WHERE role = 0 OR pg_has_role(current_user, role, 'USAGE')))
-  FROM pg_class c WHERE oid = to_regclass(%s)
+_ALL_ROWS = "EXPLAIN (FORMAT JSON) SELECT FROM {table}"
+_WITHOUT = "EXPLAIN (FORMAT JSON) SELECT FROM {table} WHERE {column} IS NULL"
+_TELLING_ROWS, _FEW = 20, 0.02
+"""Estimated rows from which a share of them tells something, and the share that is worth a word."""
+
+_UNINDEXED = """
+SELECT name, c.relkind = 'p' FROM pg_class c, unnest(%s::text[]) AS name
+ WHERE c.oid = to_regclass(%s)
+   AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+                    WHERE i.indrelid = c.oid AND a.attname = name AND i.indisvalid AND i.indpred IS NULL)
+ ORDER BY 1
 """
 
-_READ_BY_POLICIES = r"""
-SELECT DISTINCT lower(found[1]) FROM pg_policy,
-       regexp_matches(pg_get_expr(polqual, polrelid), $$current_setting\('([A-Za-z_]\w*\.\w+)'$$, 'g') AS found
- WHERE polrelid = to_regclass(%s) AND NOT starts_with(lower(found[1]), 'retrieval.') ORDER BY 1
+_MADE_BY = """
+SELECT pg_get_expr(adbin, adrelid)
+  FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+ WHERE d.adrelid = to_regclass(%s) AND quote_ident(a.attname) = %s AND a.attgenerated <> ''
 """
+_CONFIGURATION = re.compile(r"to_tsvector\('(?:pg_catalog\.)?(\w+)'::regconfig")
+
+# Of the most frequent words of a corpus, the share that are stop words of each language that Postgres has.
+_STOP_WORDS = r"""
+SELECT substring(d.dictname FROM '^(.*)_stem$') AS language,
+       sum(chunks) FILTER (WHERE ts_lexize(d.oid::regdictionary, term) = '{}')::float8 / sum(chunks) AS share
+  FROM (SELECT term, t.chunks FROM retrieval.term_statistics t JOIN retrieval.text_statistics s ON s.id = t.statistics
+         WHERE s.corpus = %(corpus)s AND s.tenant = '' ORDER BY t.chunks DESC, term LIMIT 40) AS frequent,
+       pg_ts_dict d
+ WHERE d.dictname LIKE '%%\_stem' AND d.dictname <> %(language)s || '_stem'
+ GROUP BY 1 ORDER BY 2 DESC NULLS LAST, 1 LIMIT 1
+"""
+_FOREIGN = 0.25
+"""Share of stop words from which texts are taken for another language: of English texts it is below 0.03."""
 
 _JSON = ("json", "jsonb")
 
@@ -91,21 +114,16 @@ def corpus_findings(
             f"{embedding.embedding}({corpus.dimensions})",
         )
     is_view, table = connection.execute(_RELATION, (quoted,)).fetchone() or (False, corpus.table)
-    (shows_nothing,) = connection.execute(_SHOWS_NOTHING, (quoted,)).fetchone() or (False,)
-    if shows_nothing:
-        yield Finding(
-            "advice",
-            subject,
-            f"no policy of {table} lets this role SELECT, so every answer is empty: CREATE POLICY … ON {table} FOR "
-            "SELECT (docs/schema.md)",
-        )
-    yield from _unmapped(connection, settings, subject, quoted, table)
+    yield from policy_findings(connection, settings, name, types, quoted)
+    yield from _without_embedding(connection, subject, corpus)
     if not is_view:
         yield from _nullable(connection, subject, table, corpus, types)
+        yield from _unindexed(connection, subject, table, corpus)
     yield from _metadata_fields(connection, subject, corpus, types)
     yield from index_findings(connection, settings, name, types)
     yield from _full_text(connection, subject, corpus, None if is_view else table)
     yield from _word_statistics(connection, name, types)
+    yield from _other_language(connection, name, corpus, types)
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
     if corpus.documents is None and not corpus.public:
@@ -114,16 +132,6 @@ def corpus_findings(
             subject,
             "no table of documents is mapped: callers who see few rows get slower searches (docs/schema.md)",
         )
-
-
-def _unmapped(
-    connection: psycopg.Connection[Any], settings: Settings, subject: str, quoted: str, table: str
-) -> Iterator[Finding]:
-    """Name the settings that a table's policies read and no claim sets: a slip shows nothing, or fails each job."""
-    for (name,) in connection.execute(_READ_BY_POLICIES, (quoted,)).fetchall():
-        if name not in settings.principal.settings.values():
-            text = f"a policy of {table} reads the setting {name}, to which principal.settings maps no claim"
-            yield Finding("advice", subject, text)
 
 
 def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes) -> Finding:
@@ -173,6 +181,41 @@ def _nullable(
             )
 
 
+def _without_embedding(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings) -> Iterator[Finding]:
+    """Report rows without an embedding, which no search by meaning finds, as Postgres estimates them.
+
+    Policies hide the rows, and their statistics; plans are made by these all the same.
+    """
+    names = {"table": identifier(corpus.table), "column": sql.Identifier(corpus.columns.embedding)}
+    plans = (connection.execute(sql.SQL(text).format(**names)).fetchone() for text in (_ALL_ROWS, _WITHOUT))
+    rows, without = (int(row[0][0]["Plan"]["Plan Rows"]) if row else 0 for row in plans)
+    if rows >= _TELLING_ROWS and without > max(1, _FEW * rows):
+        yield Finding(
+            "advice",
+            subject,
+            f"about {without / rows:.0%} of its rows have no embedding, so that no search by meaning finds them: embed "
+            f"those whose {corpus.columns.embedding} is NULL",
+        )
+
+
+def _unindexed(
+    connection: psycopg.Connection[Any], subject: str, table: str, corpus: CorpusSettings
+) -> Iterator[Finding]:
+    """Report a column by which rows are looked up, and that no index begins with."""
+    uses = {
+        corpus.columns.id: "searches",
+        corpus.columns.document_id: "searches of few documents",
+        corpus.columns.chunk_hash: "replays",
+    }
+    for column, is_partitioned in connection.execute(_UNINDEXED, ([*filter(None, uses)], table)).fetchall():
+        command = (
+            f"CREATE INDEX {'' if is_partitioned else 'CONCURRENTLY '}ON {table} ({quoted_name(connection, column)})"
+        )
+        yield Finding(
+            "advice", subject, f"no index begins with {column}, by which {uses[column]} look rows up: {command}"
+        )
+
+
 def _full_text(
     connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, table: str | None
 ) -> Iterator[Finding]:
@@ -198,7 +241,19 @@ def _full_text(
         return
     for holder, own in named:
         if not _has_index(connection, holder, "gin"):
-            yield Finding("advice", subject, f"no GIN index: CREATE INDEX ON {holder} USING gin ({own}){below}")
+            (kind,) = connection.execute(_IS_PARTITIONED, (holder,)).fetchone() or (False,)
+            how = "" if kind else "CONCURRENTLY "
+            yield Finding("advice", subject, f"no GIN index: CREATE INDEX {how}ON {holder} USING gin ({own}){below}")
+        (made_by,) = connection.execute(_MADE_BY, (holder, own)).fetchone() or ("",)
+        languages = sorted({*_CONFIGURATION.findall(made_by)})
+        if languages and corpus.language not in languages:
+            yield Finding(
+                "advice",
+                subject,
+                f"{own} is made by {' and '.join(languages)}, and queries are read by {corpus.language}, so that other "
+                f"forms of a word are not found: {subject.replace(' ', '.').replace('corpus', 'corpora')}.language = "
+                f'"{languages[0]}", or make the column by {corpus.language}',
+            )
     if not corpus.public and not is_leakproof(connection):
         yield Finding(
             "advice",
@@ -224,6 +279,24 @@ def _word_statistics(connection: psycopg.Connection[Any], name: str, types: Corp
         yield Finding("advice", f"corpus {name}", old)
     else:
         yield Finding("ok", f"corpus {name}", f"full-text search ranks by the words of {row[0]:,} chunks")
+
+
+def _other_language(
+    connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, types: CorpusTypes
+) -> Iterator[Finding]:
+    """Report texts of another language than full-text search takes them for; `simple` takes them for none."""
+    if not types.has_statistics or corpus.language == "simple":
+        return
+    values = {"corpus": name, "language": corpus.language}
+    language, share = connection.execute(_STOP_WORDS, values).fetchone() or ("", None)
+    if share is not None and share >= _FOREIGN:
+        yield Finding(
+            "advice",
+            f"corpus {name}",
+            f"{share:.0%} of its most frequent words are of {language}, whose full-text search leaves them out, and it "
+            f"reads texts as {corpus.language}: make columns.text_search by {language}, and set "
+            f'corpora.{name}.language = "{language}"; for several languages, simple',
+        )
 
 
 def _holders(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,14 +15,14 @@ from retrieval_client.errors import RetrievalError, SettingsError
 from worker.adapters.artifacts import Artifacts
 from worker.adapters.durability import Finding
 from worker.adapters.parts import lacking, needs_model
-from worker.adapters.postgres.database import connected, translated_errors
-from worker.adapters.postgres.embedders import difference, foreign, identity, sample, stored
+from worker.adapters.postgres.database import Database, connected, translated_errors
+from worker.adapters.postgres.embedders import difference, foreign, identity, sample, sample_for, stored
 from worker.adapters.providers.embedder import make as make_embedder
 from worker.adapters.providers.language_model import Prompt
 from worker.adapters.providers.language_model import make as make_model
 from worker.adapters.providers.local_embedder import LocalEmbedder
 from worker.adapters.providers.reranker import rerankers
-from worker.core.text.fingerprint import AGREE, agree, cosines, unrelated
+from worker.core.text.fingerprint import AGREE, agree, cosines, own_found, unrelated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,11 +30,21 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.embedders import StoredSample
     from worker.adapters.providers.embedder import Embedder
     from worker.core.text.fingerprint import EmbedderIdentity
+    from worker.model import Principal
     from worker.settings import Settings
 
 
 _INSTRUCTIONS, _WORD = "Answer with one word.", "hello"
 """Smallest possible prompt and text for checks of models."""
+
+
+_ROWS, _SECONDS = 32, 5.0
+"""Rows by which an embedder is compared, and the seconds that reading them may take."""
+
+_OWN = 0.75
+"""Least share of chunks found by a sentence of their own: an English model has 0.94, in Japanese 0.69, Russian 0.5."""
+
+_ENDS = re.compile(r"[.!?。！？\n]+")
 
 
 def part_findings(settings: Settings) -> Iterator[Finding]:
@@ -92,20 +103,26 @@ def _memory() -> int:
         return 0
 
 
-def embedder_findings(settings: Settings) -> Iterator[Finding]:
-    """Compare the embedder of the settings with those that filled the corpora."""
+def embedder_findings(settings: Settings, caller: Principal | None = None) -> Iterator[Finding]:
+    """Compare the embedder of the settings with those that filled the corpora, by the rows that a caller sees."""
     with contextlib.suppress(RetrievalError):  # reported with the parts, or with Postgres
         embedder, dsn = make_embedder(settings.embedder), settings.database_connection_string.get_secret_value()
-        with translated_errors(), connected(dsn) as connection:
+        with translated_errors(), connected(dsn) as connection, contextlib.ExitStack() as opened:
+            database = None if caller is None else opened.enter_context(contextlib.closing(Database(settings)))
             recorded = stored(connection, settings.corpora)
             for name, corpus in settings.corpora.items():
                 subject = f"corpus {name}"
                 if not corpus.compare_embedder:
                     yield Finding("advice", subject, "compare_embedder is off: another embedder may have filled it")
-                elif name in recorded:
-                    yield _compared(subject, embedder, recorded[name])
+                    continue
+                if caller is None or database is None:
+                    rows = sample(connection, corpus, _ROWS)
                 else:
-                    yield _sampled(subject, embedder, sample(connection, corpus))
+                    rows = sample_for(database, settings, name, caller, _SECONDS, _ROWS)
+                compared = _compared(subject, embedder, recorded[name]) if name in recorded else None
+                yield compared or _sampled(subject, embedder, rows)
+                if (compared is None or compared.level == "ok") and len(rows.texts) >= _ROWS / 2:
+                    yield from _told_apart(subject, embedder, rows)
 
 
 def _compared(subject: str, embedder: Embedder, recorded: EmbedderIdentity) -> Finding:
@@ -114,12 +131,34 @@ def _compared(subject: str, embedder: Embedder, recorded: EmbedderIdentity) -> F
     return Finding("problem", subject, f"jobs can't search it by text: {difference(embedder, recorded)}")
 
 
+def _told_apart(subject: str, embedder: Embedder, rows: StoredSample) -> Iterator[Finding]:
+    """Report a model that does not find chunks by sentences of their own, for which no labels are needed."""
+    sentences = [longest_sentence(text) for text in rows.texts]
+    found, alike = own_found(embedder.embed(sentences, dimensions=rows.vectors.shape[1]), rows.vectors)
+    if found < _OWN:
+        yield Finding(
+            "advice",
+            subject,
+            f"{embedder.name} finds only {found:.0%} of {len(sentences)} chunks by a sentence of their own (mean "
+            f"cosine of two chunks {alike:.2f}): it may not know their language, or chunks are alike. Try another",
+        )
+
+
+def longest_sentence(text: str) -> str:
+    """Return the longest sentence of a text, by its punctuation.
+
+    >>> longest_sentence("A pump. It hums at 50 Hz!")
+    'It hums at 50 Hz'
+    """
+    return max(_ENDS.split(text), key=len).strip()
+
+
 def _sampled(subject: str, embedder: Embedder, rows: StoredSample) -> Finding:
     """Compare stored vectors of a table that others filled with those that the settings' embedder makes."""
     named = f"{embedder.name} {embedder.version}"
     unknown = f"it is not recorded which embedder made its vectors, and {named} embeds queries"
     if not rows.texts:
-        return Finding("advice", subject, f"{unknown}: no row with text and vector is visible without a caller")
+        return Finding("advice", subject, f"{unknown}: no row with text and vector is visible (--as names a caller)")
     width = rows.vectors.shape[1]
     own = embedder.embed(rows.texts, dimensions=width)
     found = float(np.median(cosines(own, rows.vectors)))

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+
 from retrieval_client.errors import RetrievalError, Unavailable
-from worker.adapters.durability import Finding, role_findings, storage_findings
+from worker.adapters.durability import Finding, redis_time, role_findings, storage_findings
 from worker.adapters.postgres.database import check, connected, translated_errors
+from worker.adapters.postgres.refusals import busy
 from worker.adapters.postgres.replication import LAG, check_standby
 from worker.adapters.postgres.row_security import RECORDS
 from worker.cli.doctor.corpora import corpus_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import psycopg
+    from collections.abc import Callable, Iterator
 
     from worker.settings import Settings
 
@@ -27,16 +29,31 @@ SELECT bool_and(oid IS NOT NULL),
 
 _RECOVERY = "SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings WHERE name = 'wal_receiver_timeout'"
 
+_LOCALE = """
+SELECT quote_ident(datname), pg_encoding_to_char(encoding), datctype FROM pg_database WHERE datname = current_database()
+"""
+_WORDS = "SELECT to_tsvector('pg_catalog.simple', 'É—Я')::text"
+_TWO_WORDS = "'é':1 'я':2"
+
+_UPDATED = """
+SELECT installed_version, default_version FROM pg_available_extensions
+ WHERE name = 'vector' AND installed_version <> default_version
+"""
+
+_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
+
 
 def postgres_findings(settings: Settings) -> Iterator[Finding]:
     """Check the connection, the role, the server and each corpus."""
     try:
         types = check(settings, at_start=True)
     except Unavailable as error:
+        dsn = settings.database_connection_string.get_secret_value()
         yield Finding(
             "problem",
             "Postgres",
-            f"{error.message}: check that it runs, and the host and port of DATABASE_CONNECTION_STRING (in a URI, "
+            busy(dsn)
+            or f"{error.message}: check that it runs, and the host and port of DATABASE_CONNECTION_STRING (in a URI, "
             "/ # ? @ : and % of a password are percent-encoded)",
         )
         return
@@ -47,9 +64,57 @@ def postgres_findings(settings: Settings) -> Iterator[Finding]:
     yield from role_findings(settings)
     yield from storage_findings(settings)
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
+        yield from _database(connection)
         yield from _records(connection)
         for name in settings.corpora:
             yield from corpus_findings(connection, settings, name, types[name])
+
+
+def _database(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    """Report a database whose words are those of ASCII only, and a pgvector that was not updated in it."""
+    name, encoding, ctype = connection.execute(_LOCALE).fetchone() or ("", "", "")
+    words = ""
+    with contextlib.suppress(psycopg.DataError):  # an encoding without these letters
+        (words,) = connection.execute(_WORDS).fetchone() or ("",)
+    if words != _TWO_WORDS:
+        yield Finding(
+            "advice",
+            "Postgres",
+            f"its words are those of ASCII only (encoding {encoding}, lc_ctype {ctype}): full-text search takes pump—a "
+            "for one word, and does not find other letters in lower case. Move to another database: CREATE DATABASE "
+            f"{name}_utf8 TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C.UTF-8'; "
+            f"pg_dump {name} | psql {name}_utf8",
+        )
+    for installed, offered in connection.execute(_UPDATED).fetchall():
+        yield Finding(
+            "advice",
+            "Postgres",
+            f"the extension vector is {installed} in this database, and the server has {offered}: ALTER EXTENSION "
+            "vector UPDATE",
+        )
+
+
+def clock_findings(settings: Settings, clock: Callable[[], float]) -> Iterator[Finding]:
+    """Compare this machine's clock with those of the servers, as far as they answer."""
+    late: dict[str, float] = {}
+    dsn = settings.database_connection_string.get_secret_value()
+    with contextlib.suppress(RetrievalError), translated_errors(), connected(dsn) as connection:
+        (now,) = connection.execute(_NOW).fetchone() or (clock(),)
+        late["Postgres"] = now - clock()
+    now = redis_time(settings.broker_url)
+    if now is not None:
+        late["Redis"] = now - clock()
+    most = max(2, settings.principal.token.leeway_seconds)
+    wrong = {name: seconds for name, seconds in late.items() if abs(seconds) > most}
+    if wrong:
+        seconds = max(wrong.values(), key=abs)
+        yield Finding(
+            "advice",
+            "clock",
+            f"the clock of this machine is {abs(seconds):.0f} s {'behind' if seconds > 0 else 'ahead of'} "
+            f"{'those' if len(wrong) > 1 else 'that'} of {' and '.join(wrong)}: tokens are refused, or live too long. "
+            "Let NTP set the clocks (timedatectl set-ntp true)",
+        )
 
 
 def _records(connection: psycopg.Connection[Any]) -> Iterator[Finding]:

@@ -187,8 +187,10 @@ def _without_embedding(connection: psycopg.Connection[Any], subject: str, corpus
     Policies hide the rows, and their statistics; plans are made by these all the same.
     """
     names = {"table": identifier(corpus.table), "column": sql.Identifier(corpus.columns.embedding)}
-    plans = (connection.execute(sql.SQL(text).format(**names)).fetchone() for text in (_ALL_ROWS, _WITHOUT))
-    rows, without = (int(row[0][0]["Plan"]["Plan Rows"]) if row else 0 for row in plans)
+    rows, without = 0, 0
+    with contextlib.suppress(psycopg.Error):  # a policy that fails without a caller
+        plans = (connection.execute(sql.SQL(text).format(**names)).fetchone() for text in (_ALL_ROWS, _WITHOUT))
+        rows, without = (int(row[0][0]["Plan"]["Plan Rows"]) if row else 0 for row in plans)
     if rows >= _TELLING_ROWS and without > max(1, _FEW * rows):
         yield Finding(
             "advice",

@@ -242,7 +242,7 @@ FAULTS = {
     ),
     "no index of words": Fault("no GIN index: CREATE INDEX", "DROP INDEX public.document_chunks_text_idx"),
     "no index of hashes": Fault(
-        "no index begins with chunk_hash.*CREATE INDEX CONCURRENTLY ON document_chunks \\(chunk_hash\\)",
+        "no index starts with chunk_hash.*CREATE INDEX CONCURRENTLY ON document_chunks \\(chunk_hash\\)",
         "DROP INDEX public.document_chunks_hash_idx",
     ),
     "words of one language, queries of another": Fault(

@@ -203,7 +203,7 @@ def _without_embedding(connection: psycopg.Connection[Any], subject: str, corpus
 def _unindexed(
     connection: psycopg.Connection[Any], subject: str, table: str, corpus: CorpusSettings
 ) -> Iterator[Finding]:
-    """Report a column by which rows are looked up, and that no index begins with."""
+    """Report a column by which rows are looked up, and that no index starts with."""
     uses = {
         corpus.columns.id: "searches",
         corpus.columns.document_id: "searches of few documents",
@@ -214,7 +214,7 @@ def _unindexed(
             f"CREATE INDEX {'' if is_partitioned else 'CONCURRENTLY '}ON {table} ({quoted_name(connection, column)})"
         )
         yield Finding(
-            "advice", subject, f"no index begins with {column}, by which {uses[column]} look rows up: {command}"
+            "advice", subject, f"no index starts with {column}, by which {uses[column]} look rows up: {command}"
         )
 
 

@@ -120,8 +120,9 @@ def embedder_findings(settings: Settings, caller: Principal | None = None) -> It
                 else:
                     rows = sample_for(database, settings, name, caller, _SECONDS, _ROWS)
                 compared = _compared(subject, embedder, recorded[name]) if name in recorded else None
-                yield compared or _sampled(subject, embedder, rows)
-                if (compared is None or compared.level == "ok") and len(rows.texts) >= _ROWS / 2:
+                compared = compared or _sampled(subject, embedder, rows)
+                yield compared
+                if compared.level == "ok" and len(rows.texts) >= _ROWS / 2:
                     yield from _told_apart(subject, embedder, rows)
 
 

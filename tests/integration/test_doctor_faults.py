@@ -681,7 +681,7 @@ def test_a_standby_in_place_of_its_primary_is_one_sentence(
                 for server in (standby, primary)
                 for settings in [make_settings(database_connection_string=server.dsn("postgres", WORKER))]
             )
-    assert (told, right) == (["problem"], [])
+    assert (told, right) == (["advice"], [])
 
 
 def test_there_are_forty_eight() -> None:

@@ -154,7 +154,7 @@ MISSING_RIGHTS = {
             "CREATE SCHEMA extensions; ALTER EXTENSION vector SET SCHEMA extensions;"
             "GRANT USAGE ON SCHEMA extensions TO retrieval_worker"
         ),
-        "ALTER ROLE retrieval_worker SET search_path = public, extensions",
+        " SET search_path = public, extensions",
     ),
 }
 

@@ -365,7 +365,7 @@ def storage_findings(settings: Settings) -> Iterator[Finding]:
         yield Finding("advice", "Postgres", f"{name} is off: {otherwise}. {cure.format(name=name, database=database)}")
     if standby:
         yield Finding(
-            "problem",
+            "advice",
             "Postgres",
             "DATABASE_CONNECTION_STRING leads to a standby, which takes no writes: no run can be recorded. Name the "
             "primary, or add target_session_attrs=read-write",

@@ -263,7 +263,8 @@ def doctor(caller: Caller = "", claims: Claims = "", token: Token = "", as_json:
     findings = examine(loaded, principal)
     colours = {"ok": "green", "advice": "yellow", "problem": "red"}
     if as_json:
-        write_json({"findings": [asdict(finding) | {"locks": locks(finding.text)} for finding in findings]})
+        noted = ((finding, locks(finding.text) if finding.level != "ok" else "") for finding in findings)
+        write_json({"findings": [asdict(one) | ({"locks": locked} if locked else {}) for one, locked in noted]})
     else:
         for finding in findings:
             mark = (f"{finding.level:7}", colours[finding.level])

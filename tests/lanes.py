@@ -23,6 +23,7 @@ FULL = (
     "integration/test_claims_repeated.py",
     "integration/test_client_outages.py",
     "integration/test_delayed.py",
+    "integration/test_doctor_faults.py",
     "integration/test_evaluate_beside_ranx.py",
     "integration/test_fulltext_plans.py",
     "integration/test_inspector_faces.py",
@@ -46,6 +47,7 @@ FULL = (
 )
 
 _ADOPTED = "integration/test_adopted_tables.py::test_"
+_FAULT = "integration/test_doctor_faults.py::test_a_fault_is_one_sentence_whose_mend_ends_it"
 
 # Of these, quick all the same.
 QUICK = (
@@ -60,6 +62,10 @@ QUICK = (
     f"{_ADOPTED}names_can_not_end_a_comment",
     "integration/test_adopted_tenants.py::test_no_tenant_sees_a_row_of_another[the same name of the key]",
     "integration/test_client_outages.py::test_an_idle_client",
+    f"{_FAULT}[a third of the embeddings missing]",
+    f"{_FAULT}[no right on a table that a policy reads]",
+    "integration/test_doctor_faults.py::test_a_caller_sees",
+    "integration/test_doctor_faults.py::test_there_are",
     "unit/test_wrong_invocations.py::test_a_process_says_the_same[no-such-command]",
 )
 

@@ -135,8 +135,9 @@ MISTAKES = {
         "REVOKE EXECUTE ON FUNCTION shop.low FROM PUBLIC;"
         "CREATE VIEW shop.seen WITH (security_invoker = true) AS SELECT id, article, shop.low(body) AS body, embedding,"
         " page, section, meta, hash, words, lang FROM shop.chunks; GRANT SELECT ON shop.seen TO shop_reader",
-        "may not call a function that shop.seen needs: GRANT EXECUTE on it",
+        r"may not call shop.low\(text\), which shop.seen needs: GRANT EXECUTE ON FUNCTION shop.low\(text\) TO",
         {"table": "shop.seen"},
+        mended=True,
     ),
     # row-level security
     "no row-level security": Mistake(
@@ -260,7 +261,10 @@ MISTAKES = {
     ),
     "no words": Mistake("", "no column for full-text.*ALTER TABLE", {"columns": {"text_search": None}}, "advice"),
     "no index of words": Mistake(
-        "DROP INDEX shop.chunks_words_idx", "no GIN index: CREATE INDEX ON shop.chunks", level="advice", mended=True
+        "DROP INDEX shop.chunks_words_idx",
+        "no GIN index: CREATE INDEX CONCURRENTLY ON shop.chunks",
+        level="advice",
+        mended=True,
     ),
     "no hashes": Mistake("", "no hash column is mapped", {"columns": {"chunk_hash": None}}, "advice"),
     "no table of documents": Mistake("", "no table of documents is mapped", {"documents": None}, "advice"),

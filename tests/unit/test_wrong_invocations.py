@@ -104,8 +104,9 @@ def generated() -> Iterator[list[str]]:
                 continue
             if one.param_type_name == "option":
                 yield [*name, one.opts[0]]
-            # Others would start servers, or write the files that they are given.
-            if name[0] not in {"up", "contract", "init"} or one.name == "postgres":
+            # Others would start servers, or write the files that they are given; and `doctor` reports on any caller.
+            takes_all = name[0] in {"up", "contract", "init"} or (*name, one.name) == ("doctor", "caller")
+            if not takes_all or one.name == "postgres":
                 yield from (typed(name, command, one, value) for value in chosen(*name, one.name))
 
 

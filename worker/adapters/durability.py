@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -53,6 +54,9 @@ _REDIS = {
 }
 """Setting of Redis → its expected value, and what happens otherwise."""
 
+_OF_KEPT_RESULTS = {"maxmemory-policy": ("noeviction", "a full Redis drops results that no one has read yet")}
+"""The same of a Redis that has only results."""
+
 _OF_THE_BROKER: dict[str, tuple[str | int, ...]] = {
     "EVAL with the key unacked": ("EVAL", "return 1", 1, "unacked"),
     "HGET unacked": ("HGET", "unacked", ""),
@@ -64,6 +68,13 @@ _OF_THE_RESULTS: dict[str, tuple[str | int, ...]] = {
 }
 """Name → a command that every worker needs, in a form that changes nothing. Redis checks permissions first."""
 
+_WRITES: dict[str, tuple[tuple[str | int, ...], ...]] = {
+    "Redis": (("ZADD", "retrieval-worker.owners", "XX", 0, ""),),
+    "results": (("SET", "celery-task-meta-of-no-task", "", "XX"),),
+}
+"""Server → commands that write only what is there already, and there is no such: Redis checks that it could first."""
+
+_ENDS = "queries by hand are cancelled"
 _PREVENTS = {
     "lock_timeout": "a search waits for a lock as long as another session holds it",
     "idle_in_transaction_session_timeout": "a transaction that a killed worker left open blocks VACUUM",
@@ -92,6 +103,11 @@ class _Server(NamedTuple):
     url: SecretStr
     commands: Mapping[str, tuple[str | int, ...]]
 
+    @property
+    def writes(self) -> tuple[tuple[str | int, ...], ...]:
+        """Return the commands that try whether it takes writes."""
+        return _WRITES.get(self.subject, ())
+
 
 def _servers(settings: Settings) -> Iterator[_Server]:
     """Yield the broker, then the other servers that have a URL of their own."""
@@ -106,15 +122,18 @@ def _servers(settings: Settings) -> Iterator[_Server]:
 
 def redis_findings(settings: Settings) -> Iterator[Finding]:
     """Check the broker's settings, and that results have a database of their own and can be stored."""
+    places = set()
     for server in _servers(settings):
         try:
-            problem = _problem(server)
+            problem = _problem(server) or _write_problem(server)
         except _NoAnswer as away:
             problem = f"{server.name} does not answer ({away}): check {server.variable}"
         yield Finding("problem", server.subject, problem) if problem else Finding("ok", server.subject, "it answers")
-        if server.subject == "Redis" and not problem:
+        place = urlsplit(server.url.get_secret_value()).netloc.rpartition("@")[2]
+        if not problem and place not in places:
             with contextlib.suppress(redis.RedisError), _asked(server.url) as client:
-                yield from _redis_settings(client)
+                yield from _redis_settings(client, server)
+        places.add(place)
     broker, results = settings.broker_url, settings.result_backend
     if results is None or results.get_secret_value() == broker.get_secret_value():
         yield Finding(
@@ -206,17 +225,48 @@ def _missing_rights(client: redis.Redis, server: _Server) -> str | None:
     return None
 
 
-def _redis_settings(client: redis.Redis) -> Iterator[Finding]:
+def redis_time(url: SecretStr) -> float | None:
+    """Return the seconds since 1970 by a Redis's clock; None if it does not say."""
+    try:
+        with _asked(url) as client:
+            seconds, microseconds = client.time()
+    except (redis.RedisError, ValueError, TypeError):
+        return None
+    return float(seconds + microseconds / 1e6)
+
+
+def _write_problem(server: _Server) -> str | None:
+    """Say why a Redis takes no writes, by one that changes nothing; a worker starts all the same, and waits."""
+    try:
+        with _asked(server.url) as client:
+            for words in server.writes:
+                client.execute_command(*words)
+    except redis.exceptions.ReadOnlyError:
+        return f"{server.variable}: {server.name} is a replica, which takes no writes: name its primary"
+    except redis.exceptions.OutOfMemoryError:
+        return (
+            f"{server.variable}: {server.name} takes no writes, because it is full (maxmemory). Give it more: "
+            "CONFIG SET maxmemory BYTES, and the same in redis.conf"
+        )
+    except redis.RedisError:
+        return None
+    return None
+
+
+def _redis_settings(client: redis.Redis, server: _Server) -> Iterator[Finding]:
+    if server.subject == "cache":
+        return  # which may lose what it has
     found = _visible(client)
-    for name, (wanted, otherwise) in _REDIS.items():
+    expected = _REDIS if server.subject == "Redis" else _OF_KEPT_RESULTS
+    for name, (wanted, otherwise) in expected.items():
         if name in found and found[name] != wanted:
             yield Finding(
                 "advice",
-                "Redis",
+                server.subject,
                 f"{name} is {found[name]}: {otherwise}. CONFIG SET {name} {wanted}, and the same in redis.conf",
             )
-    hidden = [name for name in _REDIS if name not in found]
-    if hidden:
+    hidden = [name for name in expected if name not in found]
+    if hidden and server.subject == "Redis":
         yield Finding(
             "ok",
             "Redis",
@@ -248,47 +298,84 @@ def _read_info(client: redis.Redis) -> dict[str, str]:
     return {name: value for name, value in known.items() if value is not None}
 
 
+_STATED = """
+SELECT quote_ident(current_user), quote_ident(current_database()), name,
+       extract(epoch FROM (reset_val || unit)::interval)::float8
+  FROM pg_settings WHERE name = ANY (%s)
+"""
+
+
 def role_findings(settings: Settings) -> Iterator[Finding]:
-    """Check the time limits of the worker's role; see `worker.adapters.postgres.connections.LIMITS`."""
-    names = ", ".join(f"current_setting('{name}')" for name in LIMITS)
+    """Check the time limits of the worker's role; see `worker.adapters.postgres.connections.LIMITS`.
+
+    Each is what a new session of the role has, whether the role, the database or the server sets it. The command names
+    role and database, since that wins over all of these.
+    """
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
-        row = connection.execute(f"SELECT current_user, {names}".encode()).fetchone()
-    role, *stated = row or ("", *LIMITS.values())
-    for (name, limit), value in zip(LIMITS.items(), stated, strict=True):
-        if value == "0":
-            yield Finding(
-                "advice",
-                "Postgres",
-                f"the role {role} has no {name}: {_PREVENTS[name]}. The worker's own sessions have one of {limit}; "
-                f"for all others: ALTER ROLE {role} SET {name} = '{limit}'",
-            )
+        rows = {row[2]: row for row in connection.execute(_STATED, ([*LIMITS],)).fetchall()}
+    longest, search = settings.worker.time_limit_seconds, settings.search.statement_timeout_seconds
+    for name, limit in LIMITS.items():
+        role, database, _, seconds = rows[name]
+        if seconds == 0:
+            wrong = f"has no {name}: {_PREVENTS[name]}"
+        elif name == "statement_timeout" and seconds > longest:
+            wrong = f"has {name} {seconds:g} s, more than worker.time_limit_seconds ({longest}): {_PREVENTS[name]}"
+        elif name == "statement_timeout" and seconds < search:
+            wrong = f"has {name} {seconds:g} s, less than search.statement_timeout_seconds ({search:g}): {_ENDS}"
+        else:
+            continue
+        yield Finding(
+            "advice",
+            "Postgres",
+            f"the role {role} {wrong}. The worker's own sessions have limits of their own; for all others: "
+            f"ALTER ROLE {role} IN DATABASE {database} SET {name} = '{limit}'",
+        )
 
 
 _STORED = """
-SELECT current_user, current_setting('fsync'), current_setting('full_page_writes'),
+SELECT quote_ident(current_user), quote_ident(current_database()), pg_is_in_recovery(),
        current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
-       (SELECT count(*) FROM pg_stat_replication)
+       (SELECT count(*) FROM pg_stat_replication),
+       ARRAY(SELECT name FROM pg_settings
+              WHERE setting = 'off' AND (name = ANY (%s) OR name LIKE 'enable\\_%%' AND boot_val = 'on') ORDER BY name)
 """
+_CRASH = "a crash of the machine can destroy the database"
+_OFF = {
+    "fsync": (_CRASH, "ALTER SYSTEM SET fsync = on; reload"),
+    "full_page_writes": (_CRASH, "ALTER SYSTEM SET full_page_writes = on; reload"),
+    "autovacuum": ("deleted rows stay, and plans rest on old statistics", "ALTER SYSTEM SET autovacuum = on; reload"),
+    "track_counts": (
+        "autovacuum sees no writes, and no answer is cached",
+        "ALTER DATABASE {database} SET track_counts = on",
+    ),
+}
+"""Setting that is never off → what happens otherwise, and its mend."""
+
+_PLANS = "a left-over of an experiment: plans that searches need are avoided"
 
 
 def storage_findings(settings: Settings) -> Iterator[Finding]:
     """Check whether what Postgres has committed survives a crash, and a failover to a standby."""
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
-        row = connection.execute(_STORED.encode()).fetchone()
-    role, fsync, full_pages, commit, named, standbys = row or ("", "on", "on", "on", "", 0)
-    for name, value in (("fsync", fsync), ("full_page_writes", full_pages)):
-        if value == "off":
-            yield Finding(
-                "advice",
-                "Postgres",
-                f"{name} is off: a crash of the machine can destroy the database. ALTER SYSTEM SET {name} = on; reload",
-            )
+        row = connection.execute(_STORED, ([*_OFF],)).fetchone()
+    role, database, standby, commit, named, standbys, off = row or ("", "", False, "on", "", 0, [])
+    of_session = (_PLANS, f"ALTER ROLE {role} IN DATABASE {database} SET {{name}} = on")
+    for name in off:
+        otherwise, cure = _OFF.get(name, of_session)
+        yield Finding("advice", "Postgres", f"{name} is off: {otherwise}. {cure.format(name=name, database=database)}")
+    if standby:
+        yield Finding(
+            "advice",
+            "Postgres",
+            "DATABASE_CONNECTION_STRING leads to a standby, which takes no writes: no run can be recorded. Name the "
+            "primary, or add target_session_attrs=read-write",
+        )
     if commit == "off":
         yield Finding(
             "advice",
             "Postgres",
             f"the role {role} has synchronous_commit off: a crash loses its last transactions. The worker's own wait "
-            f"for the disk; for all others: ALTER ROLE {role} SET synchronous_commit = on",
+            f"for the disk; for all others: ALTER ROLE {role} IN DATABASE {database} SET synchronous_commit = on",
         )
     if standbys and (not named or commit == "local"):
         setting = "synchronous_commit is local" if named else "synchronous_standby_names is empty"

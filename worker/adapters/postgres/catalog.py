@@ -82,7 +82,8 @@ SELECT rolname, quote_ident(rolname), rolsuper, rolbypassrls,
        ARRAY(SELECT m.oid FROM pg_roles m WHERE pg_has_role(r.oid, m.oid, 'MEMBER')),
        ARRAY(SELECT m.rolname FROM pg_roles m
               WHERE pg_has_role(r.oid, m.oid, 'MEMBER') AND m.oid <> r.oid
-                AND (m.rolsuper OR m.rolbypassrls) ORDER BY 1)
+                AND (m.rolsuper OR m.rolbypassrls) ORDER BY 1),
+       current_setting('row_security') = 'off', quote_ident(current_database())
   FROM pg_roles r WHERE rolname = current_user
 """
 
@@ -266,7 +267,7 @@ def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> Rol
     row = connection.execute(_ROLE).fetchone()
     if row is None:
         raise SettingsError("the database does not know the role that is connected")
-    name, quoted, superuser, bypass, memberships, powerful = row
+    name, quoted, superuser, bypass, memberships, powerful, refuses, database = row
     cure = "connect as a role without it (config/schema.sql makes retrieval_worker)"
     if superuser:
         problems.append(f"the role {name} is a superuser, whom row-level security does not bind: {cure}")
@@ -275,6 +276,11 @@ def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> Rol
     problems.extend(
         f"the role {name} is a member of {other}, which row-level security does not bind: {cure}" for other in powerful
     )
+    if refuses:
+        problems.append(
+            f"row_security is off for the role {name}, so Postgres refuses each read that policies would filter: "
+            f"ALTER ROLE {quoted} IN DATABASE {database} SET row_security = on"
+        )
     return Role(quoted, frozenset(memberships))
 
 
@@ -406,7 +412,7 @@ def _unreadable(
             if state is not None:
                 oid = oid_of(connection, quoted_name(connection, *table.split(".")))
                 read = [] if oid is None else [oid, *(one.oid for one in _below_view(connection, oid, corpus))]
-                yield f"corpus {name}: {unreadable(connection, table, state, read, role)}"
+                yield f"corpus {name}: {unreadable(connection, table, state, read, reach(connection, read), role)}"
 
 
 def _check_documents(

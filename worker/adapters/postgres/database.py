@@ -72,6 +72,7 @@ _VARIABLE = "DATABASE_CONNECTION_STRING"
 _CANCEL_SECONDS = 2.0
 _LIFETIME_SECONDS = 3600.0
 _QUESTION_SECONDS = 30.0
+_QUESTION_LIMIT = b"SELECT set_config('statement_timeout', '%d', false)" % (1000 * _QUESTION_SECONDS)
 _RECONNECT_SECONDS = 2.0
 _READ_ONLY = ("transaction_read_only", "on")
 _BEGIN_WRITE = sql.SQL("BEGIN READ WRITE")
@@ -417,6 +418,7 @@ def connected(dsn: str) -> Iterator[PatientConnection]:
     with made as connection:
         connection.patience = _QUESTION_SECONDS
         connections.limit_search_path(connection)
+        connection.execute(_QUESTION_LIMIT)  # the role's own may be too low for a check of all corpora
         yield connection
 
 

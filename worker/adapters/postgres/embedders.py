@@ -60,7 +60,7 @@ SELECT {chunk_id} AS id FROM {table}
 """
 
 SAMPLED = 8
-"""Rows of a sample, chosen by a hash of their ids from the `_END` first and last ones."""
+"""Default rows of a sample, chosen by a hash of their ids from the `_END` first and last ones."""
 
 _END = 100
 
@@ -81,15 +81,17 @@ class StoredSample:
     vectors: NDArray[np.float32]
 
 
-def sample(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> StoredSample:
+def sample(connection: psycopg.Connection[Any], corpus: CorpusSettings, rows: int = SAMPLED) -> StoredSample:
     """Return rows that are visible without a caller; none where the policies show none, or fail."""
     found: list[tuple[Any, ...]] = []
     with contextlib.suppress(psycopg.Error):
-        found = connection.execute(_sample_of(corpus)).fetchall()
+        found = connection.execute(_sample_of(corpus, rows)).fetchall()
     return _sampled(found)
 
 
-def sample_for(database: Database, settings: Settings, name: str, caller: Principal, seconds: float) -> StoredSample:
+def sample_for(
+    database: Database, settings: Settings, name: str, caller: Principal, seconds: float, rows: int = SAMPLED
+) -> StoredSample:
     """Return rows of a corpus that a caller may see.
 
     Raises:
@@ -97,12 +99,12 @@ def sample_for(database: Database, settings: Settings, name: str, caller: Princi
         TimedOut: they can't be read in a second.
         SettingsError, InternalError: the table can't be read.
     """
-    statement = _sample_of(settings.corpora[name]).as_bytes(None)
+    statement = _sample_of(settings.corpora[name], rows).as_bytes(None)
     (found,) = database.read(caller, [(statement, {})], min(seconds, _SAMPLE_SECONDS), corpora=[name])
     return _sampled(found)
 
 
-def _sample_of(corpus: CorpusSettings) -> sql.Composed:
+def _sample_of(corpus: CorpusSettings, rows: int) -> sql.Composed:
     names = {
         "text": sql.Identifier("c", corpus.columns.text),
         "embedding": sql.Identifier("c", corpus.columns.embedding),
@@ -113,7 +115,7 @@ def _sample_of(corpus: CorpusSettings) -> sql.Composed:
         visible=sql.SQL(_VISIBLE).format(**names),
         columns=sql.Composed([sql.SQL(", ") + sql.Identifier("c", column) for column in corpus.embed_with]),
         end=_END,
-        rows=SAMPLED,
+        rows=rows,
         **names,
     )
 

@@ -58,3 +58,23 @@ def check_owners(connection: psycopg.Connection[Any], tables: Sequence[str]) -> 
             f"{named}: an owner can decide who sees what, and run code as whoever uses it. Nothing is changed. Drop "
             f"what you did not make, and give the rest to {foreign[0][2]} (ALTER … OWNER TO), or connect as its owner"
         )
+
+
+_ROLES = """
+SELECT quote_ident(r.rolname), r.rolsuper OR NOT pg_has_role(r.oid, d.datdba, 'USAGE'), r.rolcreaterole,
+       w.oid IS NULL OR EXISTS (SELECT FROM pg_auth_members m
+                                 WHERE m.roleid = w.oid AND m.member = r.oid AND m.admin_option)
+  FROM pg_roles r JOIN pg_database d ON d.datname = current_database()
+  LEFT JOIN pg_roles w ON w.rolname = 'retrieval_worker'
+ WHERE r.rolname = current_user
+"""
+
+
+def missing_right(connection: psycopg.Connection[Any]) -> str | None:
+    """Return what lets the owner of a database change the worker's role; None if it may, or is not the owner."""
+    name, is_other, may_create, may_change = connection.execute(_ROLES).fetchone() or ("", True, True, True)
+    if is_other or (may_create and may_change):
+        return None
+    commands = [] if may_create else [f"ALTER ROLE {name} CREATEROLE"]
+    commands += [] if may_change else [f"GRANT retrieval_worker TO {name} WITH ADMIN OPTION"]
+    return f"it owns the database, and may not change the worker's role, too. A superuser runs {'; '.join(commands)}"

@@ -14,6 +14,8 @@ from psycopg import sql
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from worker.adapters.postgres.policies import Reach
+
 
 class Role(NamedTuple):
     """The worker's role.
@@ -37,6 +39,12 @@ _UNREADABLE = """
 SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.oid = ANY (%s::oid[]) AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1
+"""
+
+_UNCALLABLE = """
+SELECT format('%%I.%%I(%%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))
+  FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+ WHERE p.oid = ANY (%s::oid[]) AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1
 """
 
 _HIDDEN_PGVECTOR = """
@@ -150,14 +158,17 @@ def read_refusal(connection: psycopg.Connection[Any], table: str, columns: Seque
     return None
 
 
-def unreadable(connection: psycopg.Connection[Any], table: str, state: str, read: Sequence[int], role: Role) -> str:
+def unreadable(
+    connection: psycopg.Connection[Any], table: str, state: str, read: Sequence[int], needed: Reach, role: Role
+) -> str:
     """Say why a table or view can't be read, and how to fix it.
 
     Args:
         connection: a connection of the role.
         table: its name in the settings.
         state: the SQLSTATE of the refusal.
-        read: oids of the table and of the relations it reads.
+        read: oids of the table, and of what a view reads and calls.
+        needed: what the policies of these read and call.
         role: the worker's role.
     """
     if state != psycopg.errors.InsufficientPrivilege.sqlstate:
@@ -165,6 +176,18 @@ def unreadable(connection: psycopg.Connection[Any], table: str, state: str, read
     missing = [name for (name,) in connection.execute(_UNREADABLE, ([*read],)).fetchall()]
     if missing:
         return f"the worker's role may not read all of {table}: GRANT SELECT ON {', '.join(missing)} TO {role.quoted}"
+    missing = [name for (name,) in connection.execute(_UNREADABLE, ([*needed.relations],)).fetchall()]
+    if missing:
+        names = ", ".join(missing)
+        cure = f"GRANT SELECT ON {names} TO {role.quoted}"
+        return f"a policy of {table} reads {names}, which the worker's role may not: {cure}"
+    missing = [name for (name,) in connection.execute(_UNCALLABLE, ([*read, *needed.functions],)).fetchall()]
+    if missing:
+        names = ", ".join(missing)
+        return (
+            f"the worker's role may not call {names}, which {table} needs: "
+            f"GRANT EXECUTE ON FUNCTION {names} TO {role.quoted}"
+        )
     return (
         f"the worker's role may not call a function that {table} needs: GRANT EXECUTE on it, and USAGE on its schema, "
         f"to {role.quoted}"

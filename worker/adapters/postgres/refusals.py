@@ -46,6 +46,11 @@ _LEFT_OUT = {
 }
 """SQLSTATE → what libpq chose itself, and the sentence."""
 
+_BUSY = {
+    "53300": "Postgres answers, and no connection is left for this role: pg_stat_activity shows them. ALTER ROLE "
+    "{role} CONNECTION LIMIT -1. Or it is the limit of the database, or max_connections",
+    "57P03": "Postgres answers, and is starting or recovering: wait for it",
+}
 _PASSING = ("08", "53", "57P", "58", "40", "25006")
 _ENCODED = "percent-encoded / # ? @ : and % in a password of a URI (@ is written %40)"
 _PARAMETER = re.compile(r"[a-z_]{1,40}")
@@ -123,6 +128,13 @@ def refusal(dsn: str) -> str | None:
         sentence = _left_out(dsn, sentence) or sentence
         _outcomes[dsn] = now, sentence
     return sentence
+
+
+def busy(dsn: str) -> str | None:
+    """Return why a server that is there takes no connection for now; None if it is away."""
+    states = _SQLSTATE.findall(_attempt(dsn)[0])
+    role = conninfo_to_dict(dsn).get("user") or "…"
+    return _BUSY.get(states[-1].decode(), "").format(role=role) or None if states else None
 
 
 def _left_out(dsn: str, sentence: str | None) -> str | None:

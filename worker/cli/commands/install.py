@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
+from worker.cli.commands.callers import Caller, Claims, Token, is_named, principal_of
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
 from worker.cli.terminal import console, progress, screen, styled, write_json
 from worker.cli.usage import WrongUsage
@@ -219,46 +220,57 @@ def admin_connection(dsn: str) -> Iterator[Any]:
     """
     import psycopg
 
+    from worker.adapters.postgres.ownership import missing_right
     from worker.adapters.postgres.refusals import refusal, string_problem
 
     try:
         with psycopg.connect(dsn, autocommit=True, connect_timeout=5, client_encoding="UTF8") as connection:
             connection.execute(_SEARCH_PATH)
-            yield connection
+            try:
+                yield connection
+            except psycopg.errors.InsufficientPrivilege as error:
+                cure = missing_right(connection) or "connect as the owner of the database"
+                raise SettingsError(
+                    f"the role of --dsn may not do this ({error.diag.message_primary}): {cure}"
+                ) from None
     except psycopg.OperationalError as error:
         if error.sqlstate is None and (problem := string_problem(dsn) or refusal(dsn)):
             raise SettingsError(f"--dsn (MIGRATION_CONNECTION_STRING): {problem}") from None
         raise Unavailable("Postgres does not answer at --dsn (MIGRATION_CONNECTION_STRING)") from None
-    except psycopg.errors.InsufficientPrivilege as error:
-        said = error.diag.message_primary
-        raise SettingsError(
-            f"the role of --dsn may not do this ({said}): connect as the owner of the database"
-        ) from None
     except psycopg.Error as error:
         if error.sqlstate is None:  # libpq's own: its text may quote the password
             raise SettingsError("--dsn (MIGRATION_CONNECTION_STRING) is no connection string of Postgres") from None
         raise SettingsError(f"Postgres refused (SQLSTATE {error.sqlstate})") from None
 
 
-def doctor(as_json: JsonDocument = False) -> None:
+def doctor(caller: Caller = "", claims: Claims = "", token: Token = "", as_json: JsonDocument = False) -> None:
     """Check the settings, Postgres and Redis; change nothing.
+
+    Each finding names its mend, and what the SQL in it locks. With --as also what this caller sees of each corpus, and
+    one search.
 
     Exit code 1 if there is a problem: the worker would not start, or could answer no job now (a server is unavailable,
     no job can state its caller). Exit code 78 if the settings can't be read.
 
-    Example: [bold]DATABASE_CONNECTION_STRING=… CELERY_BROKER_URL=… retrieval-worker doctor[/bold]
+    Examples: [bold]DATABASE_CONNECTION_STRING=… CELERY_BROKER_URL=… retrieval-worker doctor[/bold],
+    [bold]retrieval-worker doctor --as alice[/bold]
     """
     from worker import settings
-    from worker.cli.doctor import examine
+    from worker.cli.doctor import examine, locks
 
-    findings = examine(settings.load())
+    loaded = settings.load()
+    principal = principal_of(loaded, caller, claims, token) if is_named(caller, claims, token) else None
+    findings = examine(loaded, principal)
     colours = {"ok": "green", "advice": "yellow", "problem": "red"}
     if as_json:
-        write_json({"findings": [asdict(finding) for finding in findings]})
+        noted = ((finding, locks(finding.text) if finding.level != "ok" else "") for finding in findings)
+        write_json({"findings": [asdict(one) | ({"locks": locked} if locked else {}) for one, locked in noted]})
     else:
         for finding in findings:
             mark = (f"{finding.level:7}", colours[finding.level])
             console.print(styled(mark, f" {finding.subject}: {finding.text}"), soft_wrap=True)
+            if finding.level != "ok" and (locked := locks(finding.text)):
+                console.print(styled(" " * 8, f"{locked}"), soft_wrap=True)
     if any(finding.level == "problem" for finding in findings):
         raise typer.Exit(1)
 

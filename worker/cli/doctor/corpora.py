@@ -1,0 +1,317 @@
+"""Checks of one corpus: its rows, policies, columns, indexes and word statistics."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+
+from worker.adapters.durability import Finding
+from worker.adapters.postgres.catalog import identifier, is_leakproof
+from worker.adapters.postgres.index_advice import index_findings
+from worker.adapters.postgres.privileges import quoted_name, sources
+from worker.adapters.postgres.statements import estimated_rows
+from worker.cli.doctor.policies import policy_findings
+from worker.cli.visibility import visible_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from worker.adapters.postgres.catalog import CorpusTypes
+    from worker.settings import Settings
+    from worker.settings.serving import CorpusSettings
+
+
+_INDEX = """
+SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+               WHERE i.indrelid = to_regclass(%s) AND a.amname = %s AND i.indisvalid)
+"""
+
+_IS_PARTITIONED = "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(%s)"
+
+_NEVER_ANALYSED = """
+SELECT oid::regclass::text FROM pg_class
+ WHERE oid = ANY (%s::oid[]) AND reltuples < 0 AND pg_relation_size(oid) > 0 ORDER BY 1
+"""
+
+_ALL_ROWS = "EXPLAIN (FORMAT JSON) SELECT FROM {table}"
+_WITHOUT = "EXPLAIN (FORMAT JSON) SELECT FROM {table} WHERE {column} IS NULL"
+_TELLING_ROWS, _FEW = 20, 0.02
+"""Estimated rows from which a share of them tells something, and the share that is worth a word."""
+
+_UNINDEXED = """
+SELECT name, c.relkind = 'p' FROM pg_class c, unnest(%s::text[]) AS name
+ WHERE c.oid = to_regclass(%s)
+   AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
+                    WHERE i.indrelid = c.oid AND a.attname = name AND i.indisvalid AND i.indpred IS NULL)
+ ORDER BY 1
+"""
+
+_MADE_BY = """
+SELECT pg_get_expr(adbin, adrelid)
+  FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+ WHERE d.adrelid = to_regclass(%s) AND quote_ident(a.attname) = %s AND a.attgenerated <> ''
+"""
+_CONFIGURATION = re.compile(r"to_tsvector\('(?:pg_catalog\.)?(\w+)'::regconfig")
+
+# Of the most frequent words of a corpus, the share that are stop words of each language that Postgres has.
+_STOP_WORDS = r"""
+SELECT substring(d.dictname FROM '^(.*)_stem$') AS language,
+       sum(chunks) FILTER (WHERE ts_lexize(d.oid::regdictionary, term) = '{}')::float8 / sum(chunks) AS share
+  FROM (SELECT term, t.chunks FROM retrieval.term_statistics t JOIN retrieval.text_statistics s ON s.id = t.statistics
+         WHERE s.corpus = %(corpus)s AND s.tenant = '' ORDER BY t.chunks DESC, term LIMIT 40) AS frequent,
+       pg_ts_dict d
+ WHERE d.dictname LIKE '%%\_stem' AND d.dictname <> %(language)s || '_stem'
+ GROUP BY 1 ORDER BY 2 DESC NULLS LAST, 1 LIMIT 1
+"""
+_FOREIGN = 0.25
+"""Share of stop words from which texts are taken for another language: of English texts it is below 0.03."""
+
+_JSON = ("json", "jsonb")
+
+_HAVING = """
+SELECT count(*), count(*) FILTER (WHERE metadata::jsonb ? %s)
+  FROM (SELECT {column} AS metadata FROM {table} LIMIT 1000) AS first
+"""
+
+_RELATION = "SELECT relkind = 'v', oid::regclass::text FROM pg_class WHERE oid = to_regclass(%s)"
+
+LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF"
+"""Allows the planner to evaluate ``@@`` before a policy and so use a GIN index; a superuser decides per database."""
+
+
+_COUNTED = """
+SELECT chunks, extract(day FROM now() - refreshed_at)::bigint
+  FROM retrieval.text_statistics WHERE corpus = %s AND tenant = ''
+"""
+
+_UNCOUNTED = "its words were never counted, so in full-text search common words weigh as much as rare ones"
+_OLD_DAYS = 7
+"""Age from which word statistics are called old."""
+
+
+def corpus_findings(
+    connection: psycopg.Connection[Any], settings: Settings, name: str, types: CorpusTypes
+) -> Iterator[Finding]:
+    """Check one corpus that `check` has found readable."""
+    corpus, subject = settings.corpora[name], f"corpus {name}"
+    quoted = identifier(corpus.table).as_string(connection)
+    column = corpus.columns.embedding
+    yield _rows(connection, subject, corpus, types)
+    if not corpus.public:
+        (rows,) = connection.execute(estimated_rows(types.storage)).fetchone() or (0,)
+        yield visible_rows(connection, settings, name, rows)
+    embedding = types.columns[column]
+    if embedding.modifier == -1:
+        yield Finding(
+            "advice",
+            subject,
+            f"{column} is {embedding.full}, which lets a row have any number of dimensions, and one with others than "
+            f"{corpus.dimensions} fails every search: ALTER the column's TYPE to "
+            f"{embedding.embedding}({corpus.dimensions})",
+        )
+    is_view, table = connection.execute(_RELATION, (quoted,)).fetchone() or (False, corpus.table)
+    yield from policy_findings(connection, settings, name, types, quoted)
+    yield from _without_embedding(connection, subject, corpus)
+    if not is_view:
+        yield from _nullable(connection, subject, table, corpus, types)
+        yield from _unindexed(connection, subject, table, corpus)
+    yield from _metadata_fields(connection, subject, corpus, types)
+    yield from index_findings(connection, settings, name, types)
+    yield from _full_text(connection, subject, corpus, None if is_view else table)
+    yield from _word_statistics(connection, name, types)
+    yield from _other_language(connection, name, corpus, types)
+    if corpus.columns.chunk_hash is None:
+        yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
+    if corpus.documents is None and not corpus.public:
+        yield Finding(
+            "advice",
+            subject,
+            "no table of documents is mapped: callers who see few rows get slower searches (docs/schema.md)",
+        )
+
+
+def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes) -> Finding:
+    """Report the rows of a corpus as Postgres estimates them: policies may hide the rows themselves from the worker."""
+    unknown = [table for (table,) in connection.execute(_NEVER_ANALYSED, ([*types.storage],)).fetchall()]
+    if unknown:
+        others = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        text = f"{unknown[0]}{others} was never analysed, so plans rest on guesses of its rows: ANALYZE {unknown[0]}"
+        return Finding("advice", subject, text)
+    row = connection.execute(estimated_rows(types.storage)).fetchone()
+    if row and row[0]:
+        return Finding("ok", subject, f"about {row[0]:,} rows")
+    return Finding("advice", subject, f"it seems empty: load it, or ANALYZE {corpus.table} where it is not")
+
+
+def _metadata_fields(
+    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes
+) -> Iterator[Finding]:
+    """Report fields of `metadata` in the settings that no row has; rows are looked at where policies hide none."""
+    column = corpus.columns.metadata
+    for setting in ("path_field", "date"):
+        field = getattr(corpus, setting)
+        if field is None or field in corpus.metadata_columns:
+            continue
+        rows, having = 0, 0
+        if corpus.public and column is not None and types.columns[column].name in _JSON:
+            names = {"column": sql.Identifier(column), "table": identifier(corpus.table)}
+            with contextlib.suppress(psycopg.Error):  # a policy that fails without a caller
+                rows, having = connection.execute(sql.SQL(_HAVING).format(**names), (field,)).fetchone() or (0, 0)
+        if column is None or (rows and not having):
+            which = f"none of {rows:,} rows" if rows else "no row"
+            text = f"{setting} is {field}, a field that the metadata of {which} has: name another one, or leave it out"
+            yield Finding("advice", subject, text)
+
+
+def _nullable(
+    connection: psycopg.Connection[Any], subject: str, table: str, corpus: CorpusSettings, types: CorpusTypes
+) -> Iterator[Finding]:
+    """Report id columns that may be NULL: such a row fails the jobs that find it. A view's columns can't be checked."""
+    for field in ("id", "document_id"):
+        column = getattr(corpus.columns, field)
+        if types.columns[column].nullable:
+            quoted = quoted_name(connection, column)
+            alter = f"ALTER TABLE {table} ALTER COLUMN {quoted} SET NOT NULL"
+            yield Finding(
+                "advice", subject, f"{column} may be NULL, and such a row fails the jobs that find it: {alter}"
+            )
+
+
+def _without_embedding(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings) -> Iterator[Finding]:
+    """Report rows without an embedding, which no search by meaning finds, as Postgres estimates them.
+
+    Policies hide the rows, and their statistics; plans are made by these all the same.
+    """
+    names = {"table": identifier(corpus.table), "column": sql.Identifier(corpus.columns.embedding)}
+    rows, without = 0, 0
+    with contextlib.suppress(psycopg.Error):  # a policy that fails without a caller
+        plans = (connection.execute(sql.SQL(text).format(**names)).fetchone() for text in (_ALL_ROWS, _WITHOUT))
+        rows, without = (int(row[0][0]["Plan"]["Plan Rows"]) if row else 0 for row in plans)
+    if rows >= _TELLING_ROWS and without > max(1, _FEW * rows):
+        yield Finding(
+            "advice",
+            subject,
+            f"about {without / rows:.0%} of its rows have no embedding, so that no search by meaning finds them: embed "
+            f"those whose {corpus.columns.embedding} is NULL",
+        )
+
+
+def _unindexed(
+    connection: psycopg.Connection[Any], subject: str, table: str, corpus: CorpusSettings
+) -> Iterator[Finding]:
+    """Report a column by which rows are looked up, and that no index starts with."""
+    uses = {
+        corpus.columns.id: "searches",
+        corpus.columns.document_id: "searches of few documents",
+        corpus.columns.chunk_hash: "replays",
+    }
+    for column, is_partitioned in connection.execute(_UNINDEXED, ([*filter(None, uses)], table)).fetchall():
+        command = (
+            f"CREATE INDEX {'' if is_partitioned else 'CONCURRENTLY '}ON {table} ({quoted_name(connection, column)})"
+        )
+        yield Finding(
+            "advice", subject, f"no index starts with {column}, by which {uses[column]} look rows up: {command}"
+        )
+
+
+def _full_text(
+    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, table: str | None
+) -> Iterator[Finding]:
+    """Report the findings on full-text search; a view (no table) has neither columns nor indexes of its own."""
+    column = corpus.columns.text_search
+    below = f", as its columns are called below the view {corpus.table}" if table is None else ""
+    named = _holders(connection, corpus, table, column or corpus.columns.text)
+    if column is None:
+        commands = "; ".join(
+            f"ALTER TABLE {holder} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
+            f"(to_tsvector('{corpus.language}'::regconfig, {text})) STORED; "
+            f"CREATE INDEX ON {holder} USING gin (text_search)"
+            for holder, text in named
+        )
+        commands = commands or f"Add one to the table that holds the column {corpus.columns.text}"
+        shown = f"show it in the view {corpus.table} and map" if table is None else "map"
+        yield Finding(
+            "advice",
+            subject,
+            "no column for full-text search is mapped: the sparse leg parses every visible text again. "
+            f"{commands}{below}; then {shown} columns.text_search (docs/full-text.md)",
+        )
+        return
+    for holder, own in named:
+        if not _has_index(connection, holder, "gin"):
+            (kind,) = connection.execute(_IS_PARTITIONED, (holder,)).fetchone() or (False,)
+            how = "" if kind else "CONCURRENTLY "
+            yield Finding("advice", subject, f"no GIN index: CREATE INDEX {how}ON {holder} USING gin ({own}){below}")
+        (made_by,) = connection.execute(_MADE_BY, (holder, own)).fetchone() or ("",)
+        languages = sorted({*_CONFIGURATION.findall(made_by)})
+        if languages and corpus.language not in languages:
+            yield Finding(
+                "advice",
+                subject,
+                f"{own} is made by {' and '.join(languages)}, and queries are read by {corpus.language}, so that other "
+                f"forms of a word are not found: {subject.replace(' ', '.').replace('corpus', 'corpora')}.language = "
+                f'"{languages[0]}", or make the column by {corpus.language}',
+            )
+    if not corpus.public and not is_leakproof(connection):
+        yield Finding(
+            "advice",
+            subject,
+            "full-text search can't use its index under row-level security, because an error or the time that @@ takes "
+            "could in theory reveal rows that a caller may not see. A column of signatures narrows it. Where that is "
+            f"acceptable, a superuser may run: {LEAKPROOF}; then restart the workers (docs/full-text.md)",
+        )
+
+
+def _word_statistics(connection: psycopg.Connection[Any], name: str, types: CorpusTypes) -> Iterator[Finding]:
+    """Report that a corpus has no word statistics, or old ones: full-text search then ranks worse."""
+    count = f"run 'retrieval-worker statistics {name}'"
+    if not types.has_statistics:
+        advice = "run 'retrieval-worker migrate' (--records-only where the corpora are your own), restart the workers"
+        yield Finding("advice", f"corpus {name}", f"{_UNCOUNTED}: {advice}, then {count}")
+        return
+    row = connection.execute(_COUNTED, (name,)).fetchone()
+    if row is None:
+        yield Finding("advice", f"corpus {name}", f"{_UNCOUNTED}: {count}, and once a day from cron")
+    elif row[1] > _OLD_DAYS:
+        old = f"its words were counted {row[1]} days ago: if it changed since then, {count}, and once a day from cron"
+        yield Finding("advice", f"corpus {name}", old)
+    else:
+        yield Finding("ok", f"corpus {name}", f"full-text search ranks by the words of {row[0]:,} chunks")
+
+
+def _other_language(
+    connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, types: CorpusTypes
+) -> Iterator[Finding]:
+    """Report texts of another language than full-text search takes them for; `simple` takes them for none."""
+    if not types.has_statistics or corpus.language == "simple":
+        return
+    values = {"corpus": name, "language": corpus.language}
+    language, share = connection.execute(_STOP_WORDS, values).fetchone() or ("", None)
+    if share is not None and share >= _FOREIGN:
+        yield Finding(
+            "advice",
+            f"corpus {name}",
+            f"{share:.0%} of its most frequent words are of {language}, whose full-text search leaves them out, and it "
+            f"reads texts as {corpus.language}: make columns.text_search by {language}, and set "
+            f'corpora.{name}.language = "{language}"; for several languages, simple',
+        )
+
+
+def _holders(
+    connection: psycopg.Connection[Any], corpus: CorpusSettings, table: str | None, column: str
+) -> list[tuple[str, str]]:
+    """Return the tables that hold a column, each with its name there, as SQL; none where a view does not show them."""
+    if table is not None:
+        return [(table, quoted_name(connection, column))]
+    view = quoted_name(connection, *corpus.table.split("."))
+    kinds = ("tsvector",) if column == corpus.columns.text_search else ()
+    return [*(sources(connection, view, column, kinds) or {}).values()]
+
+
+def _has_index(connection: psycopg.Connection[Any], table: str, method: str) -> bool:
+    found = connection.execute(_INDEX, (table, method)).fetchone()
+    return bool(found and found[0])

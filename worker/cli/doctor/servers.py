@@ -1,0 +1,177 @@
+"""Checks of Postgres and its standby: connection, role, storage, records."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+
+from retrieval_client.errors import RetrievalError, Unavailable
+from worker.adapters.durability import Finding, redis_time, role_findings, storage_findings
+from worker.adapters.postgres.database import check, connected, translated_errors
+from worker.adapters.postgres.refusals import busy
+from worker.adapters.postgres.replication import LAG, check_standby
+from worker.adapters.postgres.row_security import RECORDS
+from worker.cli.doctor.corpora import corpus_findings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from worker.settings import Settings
+
+
+_RECORDS = """
+SELECT bool_and(oid IS NOT NULL),
+       bool_and(has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')), quote_ident(current_user)
+  FROM unnest(%s::text[]) AS name, LATERAL (SELECT to_regclass(name)::oid) AS found (oid)
+"""
+
+_RECOVERY = "SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings WHERE name = 'wal_receiver_timeout'"
+
+_LOCALE = """
+SELECT quote_ident(datname), pg_encoding_to_char(encoding), datctype FROM pg_database WHERE datname = current_database()
+"""
+_WORDS = "SELECT to_tsvector('pg_catalog.simple', 'É—Я')::text"
+_TWO_WORDS = "'é':1 'я':2"
+
+_UPDATED = """
+SELECT installed_version, default_version FROM pg_available_extensions
+ WHERE name = 'vector' AND installed_version <> default_version
+"""
+
+_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
+
+
+def postgres_findings(settings: Settings) -> Iterator[Finding]:
+    """Check the connection, the role, the server and each corpus."""
+    try:
+        types = check(settings, at_start=True)
+    except Unavailable as error:
+        dsn = settings.database_connection_string.get_secret_value()
+        yield Finding(
+            "problem",
+            "Postgres",
+            busy(dsn)
+            or f"{error.message}: check that it runs, and the host and port of DATABASE_CONNECTION_STRING (in a URI, "
+            "/ # ? @ : and % of a password are percent-encoded)",
+        )
+        return
+    except RetrievalError as error:
+        yield Finding("problem", "Postgres", error.message)
+        return
+    yield Finding("ok", "Postgres", "the worker's role can't see past row-level security, and reads every corpus")
+    yield from role_findings(settings)
+    yield from storage_findings(settings)
+    with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
+        yield from _database(connection)
+        yield from _records(connection)
+        for name in settings.corpora:
+            yield from corpus_findings(connection, settings, name, types[name])
+
+
+def _database(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    """Report a database whose words are those of ASCII only, and a pgvector that was not updated in it."""
+    name, encoding, ctype = connection.execute(_LOCALE).fetchone() or ("", "", "")
+    words = ""
+    with contextlib.suppress(psycopg.DataError):  # an encoding without these letters
+        (words,) = connection.execute(_WORDS).fetchone() or ("",)
+    if words != _TWO_WORDS:
+        yield Finding(
+            "advice",
+            "Postgres",
+            f"its words are those of ASCII only (encoding {encoding}, lc_ctype {ctype}): full-text search takes pump—a "
+            "for one word, and does not find other letters in lower case. Move to another database: CREATE DATABASE "
+            f"{name}_utf8 TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C.UTF-8'; "
+            f"pg_dump {name} | psql {name}_utf8",
+        )
+    for installed, offered in connection.execute(_UPDATED).fetchall():
+        yield Finding(
+            "advice",
+            "Postgres",
+            f"the extension vector is {installed} in this database, and the server has {offered}: ALTER EXTENSION "
+            "vector UPDATE",
+        )
+
+
+def clock_findings(settings: Settings, clock: Callable[[], float]) -> Iterator[Finding]:
+    """Compare this machine's clock with those of the servers, as far as they answer."""
+    late: dict[str, float] = {}
+    dsn = settings.database_connection_string.get_secret_value()
+    with contextlib.suppress(RetrievalError), translated_errors(), connected(dsn) as connection:
+        (now,) = connection.execute(_NOW).fetchone() or (clock(),)
+        late["Postgres"] = now - clock()
+    now = redis_time(settings.broker_url)
+    if now is not None:
+        late["Redis"] = now - clock()
+    most = max(2, settings.principal.token.leeway_seconds)
+    wrong = {name: seconds for name, seconds in late.items() if abs(seconds) > most}
+    if wrong:
+        seconds = max(wrong.values(), key=abs)
+        yield Finding(
+            "advice",
+            "clock",
+            f"the clock of this machine is {abs(seconds):.0f} s {'behind' if seconds > 0 else 'ahead of'} "
+            f"{'those' if len(wrong) > 1 else 'that'} of {' and '.join(wrong)}: tokens are refused, or live too long. "
+            "Let NTP set the clocks (timedatectl set-ntp true)",
+        )
+
+
+def _records(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
+    """Report that runs can't be recorded: tables are missing, or the role lacks privileges that only such jobs need."""
+    there, granted, role = connection.execute(_RECORDS, ([*RECORDS],)).fetchone() or (True, True, "")
+    if not there:
+        yield Finding(
+            "advice",
+            "records",
+            "jobs that record a run fail: the worker's own tables are not there. Run 'retrieval-worker migrate' "
+            "(--records-only where the corpora are your own)",
+        )
+    elif not granted:
+        yield Finding(
+            "advice",
+            "records",
+            "jobs that record a run fail: the worker's role may not read and write the worker's own tables. "
+            f"GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA retrieval TO {role} (docs/schema.md has the rest)",
+        )
+
+
+def standby_findings(settings: Settings) -> Iterator[Finding]:
+    """Check the standby that searches may read, and its lag."""
+    standby = settings.of_the_standby
+    if standby is None:
+        return
+    try:
+        check_standby(standby, at_start=True)
+    except Unavailable:
+        yield Finding("advice", "standby", "it does not answer: searches ask the primary")
+        return
+    except RetrievalError as error:
+        yield Finding("problem", "standby", error.message)
+        return
+    with translated_errors(), connected(standby.database_connection_string.get_secret_value()) as connection:
+        yield from _lag(connection, standby.standby.max_lag_seconds)
+
+
+def _lag(connection: psycopg.Connection[Any], most: float) -> Iterator[Finding]:
+    (lag,) = connection.execute(*LAG).fetchone() or (None,)
+    in_recovery, silence = connection.execute(_RECOVERY).fetchone() or (False, 0)
+    if not in_recovery:
+        yield Finding("advice", "standby", "DATABASE_READ_CONNECTION_STRING leads to a primary: no standby answers")
+    elif lag is None or lag > most:
+        behind = "by an unknown time" if lag is None else f"{lag:.1f} s"
+        yield Finding(
+            "advice",
+            "standby",
+            f"it is behind its primary, {behind}: more than standby.max_lag_seconds ({most:g}), so searches ask the "
+            "primary",
+        )
+    else:
+        yield Finding("ok", "standby", f"it answers searches, and is {lag:.1f} s behind its primary")
+    if in_recovery and not 0 < silence <= most:
+        yield Finding(
+            "advice",
+            "standby",
+            f"wal_receiver_timeout is {silence:g} s there: a dead connection to its primary is noticed only then, and "
+            f"its answers may be as old. ALTER SYSTEM SET wal_receiver_timeout = '{most * 1000:.0f}ms', and reload it",
+        )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pgvector.psycopg import register_vector
@@ -34,7 +38,10 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
 
-_CHUNKS_AT_ONCE = 64  # are embedded in one call, and committed
+_CORES = os.cpu_count() or 1
+_CHUNKS_AT_ONCE = 64  # are embedded, and committed
+_SHARE = -(-_CHUNKS_AT_ONCE // min(_CORES, 8))
+"""Of them, what is embedded in one call: a local model uses one core for each."""
 
 _DOCUMENT = """
 INSERT INTO public.documents (id, title, path, kind, owner_id, tenant_id, visibility)
@@ -216,13 +223,15 @@ def load(
         recorded = embedders.identity(embedder, dimensions)
         embedders.store(connection, target.table, recorded)
     is_same = not again and recorded is not None and embedders.disagreement(embedder, recorded) is None
-    for batch in _batches(_writes(connection, file, columns, reuse=is_same)):
-        texts = [text for write in batch for text in write.texts]
-        vectors = iter(embedder.embed(texts, dimensions=dimensions))
-        for write in batch:
-            with connection.transaction(), connection.cursor() as cursor:
-                target.store(cursor, write, vectors)
-            progress(write.chunks)
+    with ThreadPoolExecutor(_CORES) as pool:
+        for batch in _batches(_writes(connection, file, columns, reuse=is_same)):
+            texts = [text for write in batch for text in write.texts]
+            shares = [texts[start : start + _SHARE] for start in range(0, len(texts), _SHARE)]
+            vectors = iter([*chain.from_iterable(pool.map(partial(embedder.embed, dimensions=dimensions), shares))])
+            for write in batch:
+                with connection.transaction(), connection.cursor() as cursor:
+                    target.store(cursor, write, vectors)
+                progress(write.chunks)
     connection.execute(f"ANALYZE {target.tables}".encode())
     embedders.store(connection, target.table, embedders.identity(embedder, dimensions))
     return file.chunks

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from worker.cli.documents.folders import Found, Rights, Window
     from worker.settings import Settings
 
-_ITEMS = {".json", ".jsonl", ".ndjson"}
 _NAMED = 5
 """Most documents that are named."""
 
@@ -73,10 +72,11 @@ def load(
     from worker import settings
     from worker.adapters.providers import embedder
     from worker.cli import corpus_files, loader, sample_vectors
-    from worker.cli.documents.folders import Rights
+    from worker.cli.documents.folders import ITEMS, Rights, check_places
 
     given = places or [*corpus_files.SAMPLES.values()]
-    roots = [place for place in given if place.suffix.lower() not in _ITEMS]
+    roots = [place for place in given if place.is_dir() or place.suffix.lower() not in ITEMS]
+    check_places(roots)
     if roots and not owner:
         raise WrongUsage("name the user who owns the documents: --owner alice")
     contents = [corpus_files.read(place) for place in given if place not in roots]
@@ -147,7 +147,6 @@ def _read(roots: Sequence[Path], rights: Rights, window: Window, shown_on: Any) 
     if not roots:
         return found, []
     reading.check_installed()
-    folders.check_places(roots)
     for root in roots:
         folders.find(root, found)
     with progress(shown_on) as shown:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 MOST_BYTES = 200 * 2**20
 """Of one file."""
 
+ITEMS = (".json", ".jsonl", ".ndjson")
+ENDINGS = (*KINDS, *ITEMS)
+"""Of files that can be loaded; those of `ITEMS` are no documents."""
+
 _LONGEST_ID = 480
 """Bytes of a document's id: its chunks' are longer, and all are keys of an index."""
 
@@ -182,11 +186,13 @@ def check_places(places: Sequence[Path]) -> None:
     """Check that folders and files are there, and that no two have one name, which begins their documents' ids.
 
     Raises:
-        WrongUsage: one is not there, or two have one name.
+        WrongUsage: one is not there, or no document, or two have one name.
     """
     for place in places:
         if not place.exists():
             raise WrongUsage(f"{place}: no such file or folder")
+        if not place.is_dir() and place.suffix.lower() not in KINDS:
+            raise WrongUsage(f"{place}: expected a folder, or a file with one of these endings: {', '.join(ENDINGS)}")
     names = Counter(place.absolute().name for place in places)
     for name, times in names.items():
         if times > 1:

@@ -19,7 +19,7 @@ from worker.cli.documents.passages import KINDS, Content, Passage, UnreadableErr
 from worker.cli.text_files import EncodingError, decoded
 
 SECONDS = 120
-"""Time for one file; then SIGALRM ends the process."""
+"""Time for one file, unless the argument says otherwise; then SIGALRM ends the process."""
 MEMORY = 3 * 2**30
 
 
@@ -28,8 +28,9 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the command, whose end closes standard input
     with contextlib.suppress(ValueError, OSError):  # not on every system
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    seconds = int(sys.argv[1]) if sys.argv[1:] else SECONDS
     for line in sys.stdin:
-        signal.alarm(SECONDS)
+        signal.alarm(seconds)
         answer = _answer(Path(json.loads(line)))
         signal.alarm(0)
         print(json.dumps(answer), flush=True)  # noqa: T201 -- to the command

@@ -30,9 +30,14 @@ def check_installed() -> None:
 
 
 class Reader:
-    """Reads files in a process of its own; it ends with the block."""
+    """Reads files in a process of its own; it ends with the block.
 
-    def __init__(self) -> None:
+    Args:
+        seconds: time for one file.
+    """
+
+    def __init__(self, seconds: int = SECONDS) -> None:
+        self._seconds = seconds
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -56,7 +61,7 @@ class Reader:
         if not line:
             process.wait()
             late = self._end() == -signal.SIGALRM
-            limit = f"{SECONDS} seconds" if late else f"{MEMORY >> 30} GiB of memory, or ends its reader"
+            limit = f"{self._seconds} seconds" if late else f"{MEMORY >> 30} GiB of memory, or ends its reader"
             raise UnreadableError(f"it needs more than {limit}")
         answer = json.loads(line)
         if "error" in answer:
@@ -65,7 +70,7 @@ class Reader:
 
     def _start(self) -> subprocess.Popen[str]:
         # -P: no module of the folder in which the command runs is taken for one of Python's own.
-        command = [sys.executable, "-P", "-m", "worker.cli.documents.reader"]
+        command = [sys.executable, "-P", "-m", "worker.cli.documents.reader", str(self._seconds)]
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing, encoding="utf-8")  # noqa: S603
         return self._process

@@ -36,7 +36,7 @@ def split(passages: Iterable[Passage], count: Count, limit: int = TOKENS) -> Ite
     for text, page, section in _joined(passages, count):
         spans = [*_pieces(text, count, limit)]
         # With the white space after it, which a tokenizer may count.
-        ends = [*(start for start, _ in spans[1:]), len(text)]
+        ends = [start for start, _ in spans[1:]] + [len(text)] * bool(spans)
         pieces = [(span, count(text[span[0] : end])) for span, end in zip(spans, ends, strict=True)]
         share = math.ceil(sum(size for _, size in pieces) / limit)
         aim = sum(size for _, size in pieces) / max(share, 1)

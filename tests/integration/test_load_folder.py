@@ -33,6 +33,15 @@ CHUNKS = (
     "SELECT id, page, xmin::text FROM public.document_chunks WHERE starts_with(document_id, 'manuals/') ORDER BY id"
 )
 
+GERMAN = """# Brummen
+
+Der Kanal 99 brummt bei 50 Hertz, und er hört damit auch in der Nacht nicht auf.
+
+# Abhilfe
+
+{} zum Kanal 99 tauschen, und danach den Pegel noch einmal messen.
+"""
+
 
 @pytest.fixture
 def typed(stack: Stack, database: str, capsys: pytest.CaptureFixture[str]) -> Command:
@@ -49,9 +58,7 @@ def manuals(tmp_path: Path) -> Path:
         pdf([["1 Hum", "Channel 99 hums at 50 Hz."], ["It stops at night."]], [("Hum", 1)])
     )
     (folder / "page.html").write_text("<title>Repair</title><h1>Repair</h1><p>Patch the zeppelin to channel 98.")
-    (folder / "de" / "pult.md").write_text(
-        "# Brummen\n\nDer Kanal 99 brummt bei 50 Hertz, und er hört damit auch in der Nacht nicht auf.\n\n# Abhilfe\n\nDas Kabel zum Kanal 99 tauschen, und danach den Pegel noch einmal messen.\n"
-    )
+    (folder / "de" / "pult.md").write_text(GERMAN.format("Das Kabel"))
     (folder / "broken.pdf").write_bytes(b"%PDF-")
     return folder
 
@@ -89,9 +96,7 @@ def test_a_second_run_embeds_what_changed_and_keeps_the_other_rows(
     """Unchanged chunks keep ids and rows; what a file no longer has is gone."""
     typed("load", str(manuals), "--owner", "zoe")
     before = stored(admin)
-    (manuals / "de" / "pult.md").write_text(
-        "# Brummen\n\nDer Kanal 99 brummt bei 50 Hertz, und er hört damit auch in der Nacht nicht auf.\n\n# Abhilfe\n\nDie Sicherung am Kanal 99 tauschen, und danach den Pegel noch einmal messen.\n"
-    )
+    (manuals / "de" / "pult.md").write_text(GERMAN.format("Die Sicherung"))
     embedded: list[str] = []
     embed = LexicalEmbedder.embed
 
@@ -102,7 +107,7 @@ def test_a_second_run_embeds_what_changed_and_keeps_the_other_rows(
     monkeypatch.setattr(LexicalEmbedder, "embed", counting)
     typed("load", str(manuals), "--owner", "zoe")
     after = stored(admin)
-    assert embedded == ["Abhilfe\n\nDie Sicherung am Kanal 99 tauschen, und danach den Pegel noch einmal messen."]
+    assert embedded == [GERMAN.format("Die Sicherung").split("# ")[-1].strip()]
     assert len(after) == len(before) == 5
     assert len(after.items() & before.items()) == 4
     typed("load", str(manuals), "--owner", "zoe", "--again")

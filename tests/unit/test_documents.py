@@ -136,7 +136,7 @@ PASSAGES = st.lists(st.builds(Passage, PIECE, st.integers(1, 3), st.sampled_from
 
 @given(PASSAGES, st.integers(1, 9))
 def test_chunks_are_within_the_limit_and_lose_no_word(passages: list[Passage], limit: int) -> None:
-    """Whatever the text is: all of its signs, in order, in chunks that the embedder reads whole."""
+    """All signs of any text are in chunks that the embedder reads whole, in order."""
     chunks = [*split(passages, len, limit)]
     assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(
         "".join(passage.text.split()) for passage in passages

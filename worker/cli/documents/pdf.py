@@ -1,6 +1,6 @@
 """PDF files, read by PDFium as Chromium's viewer copies from them.
 
-Of the free readers it tears and glues fewest words (benchmarks/results/reading-pdf.md). Three things are mended:
+Of the free readers it tears and glues fewest words. Three things are mended:
 
 - a hyphen at a line's end stays with its line, unless the document has the word whole elsewhere;
 - accents that a font draws as characters of their own (``F¨ur``) join their letters;

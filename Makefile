@@ -21,7 +21,7 @@ help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
 # The client, then the project that needs it, with extras. `make demo` installs no tools of developers.
-EXTRAS = embedded monitoring semantic inspector
+EXTRAS = embedded monitoring semantic inspector documents
 TEST_EXTRAS = $(EXTRAS) llm tokenizer dev
 PIP = @$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 define INSTALL

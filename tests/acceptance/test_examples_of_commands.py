@@ -44,6 +44,8 @@ def written_files(folder: Path) -> None:
     (folder / "queries.jsonl").write_text(json.dumps(line))
     (folder / "documents.json").write_bytes(SAMPLES["documents"].read_bytes())
     (folder / "lyrics.json").write_text("{}")
+    (folder / "manuals").mkdir()
+    (folder / "manuals" / "desk.md").write_text("# Hum\n\nThe desk hums.\n")
     np.save(folder / "queries.npy", lexical.embed([QUESTION, "add hi-hats"]))
 
 

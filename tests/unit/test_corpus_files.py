@@ -63,9 +63,9 @@ def test_what_is_left_out_has_a_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "expected a file of JSON"),
-        (b"\xff", "expected a file of JSON"),
-        (b"[" * 100_000, "expected a file of JSON"),
+        (b"", "expected JSON, and line 1 is none (Expecting value)"),
+        (b'{"documents":\n [}', "expected JSON, and line 2 is none (Expecting value)"),
+        (b"[" * 100_000, "expected JSON that is nested less deep"),
         ([SECTION], "expected one object with one list"),
         ({}, "expected one object with one list"),
         ({"pages": [SECTION]}, "documents, docs, examples"),
@@ -109,3 +109,32 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """One that is not there is refused like one that is no JSON."""
     with pytest.raises(WrongUsage, match=r"nowhere\.json"):
         read(tmp_path / "nowhere.json")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("ending", ["json", "jsonl"])
+def test_encodings_with_a_mark_and_json_lines_are_read(tmp_path: Path, encoding: str, ending: str) -> None:
+    """As other programs export them; blank lines are none."""
+    path = tmp_path / f"items.{ending}"
+    items = [SECTION, {**SECTION, "id": "Düne"}]
+    text = json.dumps({"docs": items}) if ending == "json" else "\r\n\r\n".join(map(json.dumps, items))
+    path.write_bytes(text.encode(encoding))
+    assert [item.id for item in read(path).items] == ["s1", "Düne"]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"{}\n{\n", ": expected JSON, and line 2 is none"),
+        (b'{"id": "a"}', ": expected an item on each line, with one of the fields chunks, page_url, code"),
+        (b"", ": expected an item on each line"),
+        ('{"title":\n "D\u00fcne"}'.encode("latin-1"), ", line 2: expected text in UTF-8"),
+    ],
+)
+def test_json_lines_of_another_form_are_one_sentence(tmp_path: Path, content: bytes, sentence: str) -> None:
+    """With the file and the line."""
+    path = tmp_path / "items.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(WrongUsage) as caught:
+        read(path)
+    assert caught.value.message.startswith(f"{path}{sentence}")

@@ -4,7 +4,7 @@
     {"docs": [{"id", "page_name", "page_url", "section_title", "content", …}]}
     {"examples": [{"id", "title", "description", "code", …}]}
 
-docs/schema.md lists all fields.
+Or JSON Lines (`.jsonl`), with one item of such a list on each line. docs/schema.md lists all fields.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapte
 from retrieval_client.contract.base import first_problem
 from retrieval_client.errors import InvalidJob
 from retrieval_client.json_values import join_path
+from worker.cli.text_files import EncodingError, decoded
 from worker.cli.usage import WrongUsage
 from worker.core.shape import check_shape
 from worker.core.text.embedded_text import under_headings
@@ -108,6 +109,9 @@ _LISTS: dict[str, TypeAdapter[list[Any]]] = {
     "docs": TypeAdapter(list[DocSection]),
     "examples": TypeAdapter(list[Example]),
 }
+_TELLING = {"documents": "chunks", "docs": "page_url", "examples": "code"}
+"""Fields that items of one corpus alone have."""
+
 EMBED_WITH: Mapping[str, Sequence[str]] = {
     "documents": (),
     "docs": ("page_name", "section_title"),
@@ -141,19 +145,40 @@ class CorpusFile:
 
 
 def read(path: Path) -> CorpusFile:
-    """Read and check a file.
+    """Read and check a file: JSON with one list, or JSON Lines with an item on each line.
 
     Raises:
         WrongUsage: it can't be read, or has another form; the message has the first problem and its place.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        raise WrongUsage(f"{path}: expected a file of JSON") from None
-    try:
-        return _parse(content)
+        text = decoded(path.read_bytes())
+        lines = path.suffix.lower() in {".jsonl", ".ndjson"}
+        return _parse(_content_of_lines(text) if lines else _loaded(text))
+    except OSError as error:
+        raise WrongUsage(f"{path}: {error.strerror or 'expected a file of JSON'}") from None
+    except EncodingError as error:
+        raise WrongUsage(f"{path}, {error}") from None
     except InvalidJob as problem:
         raise WrongUsage(f"{path}: {problem.message}") from None
+
+
+def _loaded(text: str, line: int = 1) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidJob(f"expected JSON, and line {line + error.lineno - 1} is none ({error.msg})") from None
+    except RecursionError:
+        raise InvalidJob("expected JSON that is nested less deep") from None
+
+
+def _content_of_lines(text: str) -> Any:
+    """Return the items of JSON Lines as the list of the corpus whose fields the first one has."""
+    items = [_loaded(line, number) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    fields = items[0].keys() if items and isinstance(items[0], dict) else set()
+    corpora = [corpus for corpus, field in _TELLING.items() if field in fields]
+    if len(corpora) != 1:
+        raise InvalidJob(f"expected an item on each line, with one of the fields {', '.join(_TELLING.values())}")
+    return {corpora[0]: items}
 
 
 def _parse(content: Any) -> CorpusFile:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pgvector.psycopg import register_vector
 from psycopg import sql
+from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from worker.adapters.postgres import embedders
@@ -16,6 +21,7 @@ from worker.adapters.postgres.ownership import check_owners, vector_schema
 from worker.adapters.postgres.text_statistics import refresh
 from worker.cli.corpus_files import EMBED_WITH, Document
 from worker.cli.usage import WrongUsage
+from worker.core.text.embedded_text import under_headings
 from worker.model import DIMENSIONS
 from worker.settings.base import config_folder
 
@@ -27,12 +33,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from worker.adapters.providers.embedder import Embedder
-    from worker.cli.corpus_files import CorpusFile, DocSection, Example
+    from worker.cli.corpus_files import AnyItem, CorpusFile, DocumentChunk
     from worker.settings.serving import CorpusSettings
 
     Vector = NDArray[np.float32]
 
-_ITEMS_AT_ONCE = 64  # their chunks are embedded in one call
+_CORES = os.cpu_count() or 1
+_CHUNKS_AT_ONCE = 64  # are embedded, and committed
+_SHARE = -(-_CHUNKS_AT_ONCE // min(_CORES, 8))
+"""Of them, what is embedded in one call: a local model uses one core for each."""
 
 _DOCUMENT = """
 INSERT INTO public.documents (id, title, path, kind, owner_id, tenant_id, visibility)
@@ -47,6 +56,19 @@ _CHUNK = """
 INSERT INTO public.document_chunks (id, document_id, text_content, page, section, coordinates, metadata, embedding)
 VALUES (%(id)s, %(document_id)s, %(text)s, %(page)s, %(section)s, %(coordinates)s, %(metadata)s, %(embedding)s)
 """
+
+_STORED_CHUNKS = """
+SELECT id, text_content AS text, page, section, coordinates, metadata FROM public.document_chunks
+ WHERE document_id = %s AND embedding IS NOT NULL
+"""
+
+_MOVED_CHUNK = """
+UPDATE public.document_chunks
+   SET page = %(page)s, section = %(section)s, coordinates = %(coordinates)s, metadata = %(metadata)s
+ WHERE id = %(id)s
+"""
+
+_BELOW = "SELECT id, owner_id, tenant_id FROM public.documents WHERE starts_with(id, %s) ORDER BY id"
 
 _OWNERS_OF_CHUNKS = "SELECT id, document_id FROM public.document_chunks WHERE id = ANY (%s)"
 
@@ -165,10 +187,14 @@ def load(
     embedder: Embedder,
     progress: Callable[[int], None] = lambda _: None,
     embed_with: Mapping[str, Sequence[str]] = EMBED_WITH,
+    *,
+    again: bool = False,
 ) -> int:
     """Put a file's items into the reference tables of its corpus; items of the same id are replaced.
 
-    The embedder is recorded with the corpus: a worker with another one refuses to search it by text.
+    The embedder is recorded with the corpus: a worker with another one refuses to search it by text. Chunks of
+    documents that are there, of the same embedder and text, keep their rows and embeddings, so a second call goes on
+    where a first was interrupted.
 
     Args:
         connection: a connection of a role that may write there.
@@ -176,6 +202,7 @@ def load(
         embedder: makes the chunks' embeddings.
         progress: called with the number of chunks just written.
         embed_with: by corpus, the columns that are joined to a text when it is embedded.
+        again: embed unchanged chunks as well.
 
     Returns:
         Number of chunks written.
@@ -190,17 +217,111 @@ def load(
         register_vector(connection)
     target, columns = _TARGETS[file.corpus], embed_with.get(file.corpus, ())
     dimensions = dimensions_of(connection, target.table) or DIMENSIONS
-    for start in range(0, len(file.items), _ITEMS_AT_ONCE):
-        items = file.items[start : start + _ITEMS_AT_ONCE]
-        texts = [text for item in items for _, text in item.to_embed(columns)]
-        vectors = iter(embedder.embed(texts, dimensions=dimensions))
-        for item in items:
-            with connection.transaction(), connection.cursor() as cursor:
-                written = target.store(cursor, item, vectors)
-            progress(written)
+    recorded = embedders.stored_by_table(connection).get(target.table)
+    if recorded is None and connection.execute(target.remaining.encode(), ([],)).fetchone() == (False,):
+        # An interrupted load goes on where it was: its rows are known to be of this embedder.
+        recorded = embedders.identity(embedder, dimensions)
+        embedders.store(connection, target.table, recorded)
+    is_same = not again and recorded is not None and embedders.disagreement(embedder, recorded) is None
+    with ThreadPoolExecutor(_CORES) as pool:
+        for batch in _batches(_writes(connection, file, columns, reuse=is_same)):
+            texts = [text for write in batch for text in write.texts]
+            shares = [texts[start : start + _SHARE] for start in range(0, len(texts), _SHARE)]
+            vectors = iter([*chain.from_iterable(pool.map(partial(embedder.embed, dimensions=dimensions), shares))])
+            for write in batch:
+                with connection.transaction(), connection.cursor() as cursor:
+                    target.store(cursor, write, vectors)
+                progress(write.chunks)
     connection.execute(f"ANALYZE {target.tables}".encode())
     embedders.store(connection, target.table, embedders.identity(embedder, dimensions))
     return file.chunks
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """One transaction of a load: an item, or some chunks of a long document.
+
+    Attributes:
+        item: the item.
+        embedded: positions of its chunks that get an embedding.
+        texts: what is embedded for them.
+        chunks: number of chunks that are done with it.
+        is_last: whether the item is whole with it.
+    """
+
+    item: AnyItem
+    embedded: Sequence[int]
+    texts: Sequence[str]
+    chunks: int
+    is_last: bool = True
+
+
+def _writes(
+    connection: psycopg.Connection[Any], file: CorpusFile, columns: Sequence[str], *, reuse: bool
+) -> Iterator[_Write]:
+    """Yield the writes of a file, each of at most `_CHUNKS_AT_ONCE` embeddings; ``reuse``: of what changed only."""
+    for item in file.items:
+        texts = [text for _, text in item.to_embed(columns)]
+        changed = [*range(len(texts))]
+        if reuse and isinstance(item, Document):
+            same = _embedded_texts(connection, item.id, columns)
+            changed = [i for i, chunk in enumerate(item.chunks) if same.get(chunk.id) != (chunk.text, texts[i])]
+        starts = range(0, max(len(changed), 1), _CHUNKS_AT_ONCE)
+        for start in starts:
+            part, is_last = changed[start : start + _CHUNKS_AT_ONCE], start == starts[-1]
+            done = len(part) + (len(texts) - len(changed) if is_last else 0)
+            yield _Write(item, part, [texts[i] for i in part], done, is_last)
+
+
+def _embedded_texts(
+    connection: psycopg.Connection[Any], document_id: str, columns: Sequence[str]
+) -> dict[str, tuple[str, str]]:
+    """Return the text of each stored chunk of a document, and what was embedded for it."""
+    with connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(_STORED_CHUNKS, (document_id,)).fetchall()
+    return {
+        row["id"]: (row["text"], under_headings(row["text"], [row.get(column) for column in columns])) for row in rows
+    }
+
+
+def _batches(writes: Iterable[_Write]) -> Iterator[list[_Write]]:
+    """Yield writes together whose texts are embedded in one call."""
+    batch: list[_Write] = []
+    for write in writes:
+        if batch and sum(len(other.texts) for other in batch) + len(write.texts) > _CHUNKS_AT_ONCE:
+            yield batch
+            batch = []
+        batch.append(write)
+    if batch:
+        yield batch
+
+
+def check_rights(connection: psycopg.Connection[Any], root: str, owner: str, tenant: str | None) -> list[str]:
+    """Return the ids of the stored documents of a folder, if all are the same owner's.
+
+    Args:
+        connection: a connection of a role that sees every row.
+        root: name of the folder, which begins their ids.
+        owner: who is to own the folder's documents.
+        tenant: of the owner.
+
+    Raises:
+        WrongUsage: one is another's.
+    """
+    rows = connection.execute(_BELOW, (f"{root}/",)).fetchall()
+    for document_id, stored_owner, stored_tenant in rows:
+        if (stored_owner, stored_tenant) != (owner, tenant):
+            of = f" of the tenant {stored_tenant}" if stored_tenant else ""
+            raise WrongUsage(
+                f"the document {document_id} belongs to {stored_owner}{of}: rename the folder {root}, which begins the "
+                "ids of its documents; nothing is loaded"
+            )
+    return [row[0] for row in rows]
+
+
+def delete_documents(connection: psycopg.Connection[Any], ids: Sequence[str]) -> None:
+    """Delete documents with their chunks and grants."""
+    connection.execute("DELETE FROM public.documents WHERE id = ANY (%s)", (list(ids),))
 
 
 def columns_to_embed(corpora: Mapping[str, CorpusSettings]) -> dict[str, Sequence[str]]:
@@ -282,38 +403,51 @@ def check_chunk_ids(connection: psycopg.Connection[Any], files: Iterable[CorpusF
             given[chunk_id] = document.id
 
 
-def _store_document(cursor: psycopg.Cursor[Any], document: Document, vectors: Iterator[Vector]) -> int:
+def _store_document(cursor: psycopg.Cursor[Any], write: _Write, vectors: Iterator[Vector]) -> None:
+    document: Any = write.item
     visibility = document.visibility or ("public" if document.public else "private")
     cursor.execute(_DOCUMENT, {**document.model_dump(), "visibility": visibility})
     cursor.execute("DELETE FROM public.document_grants WHERE document_id = %s", (document.id,))
-    cursor.execute("DELETE FROM public.document_chunks WHERE document_id = %s", (document.id,))
     cursor.executemany(_GRANT, [(document.id, grantee) for grantee in dict.fromkeys(document.grants)])
+    rows = [_chunk_row(document, chunk) for chunk in document.chunks]
+    ids = [row["id"] for row in rows]
+    new = [rows[i] for i in write.embedded]
+    replaced = "DELETE FROM public.document_chunks WHERE document_id = %s AND id = ANY (%s)"
+    cursor.execute(replaced, (document.id, [row["id"] for row in new]))
+    if write.is_last:
+        gone = "DELETE FROM public.document_chunks WHERE document_id = %s AND id <> ALL (%s)"
+        cursor.execute(gone, (document.id, ids))
+        cursor.execute(_STORED_CHUNKS, (document.id,))
+        stored = {chunk_id: place for chunk_id, _, *place in cursor}
+        moved = [row for row in rows if row["id"] in stored and stored[row["id"]] != _place(row)]
+        cursor.executemany(_MOVED_CHUNK, moved)
+    cursor.executemany(_CHUNK, [{**row, "embedding": next(vectors)} for row in new])
+
+
+def _chunk_row(document: Document, chunk: DocumentChunk) -> dict[str, Any]:
     # The path in each chunk as well: a citation has only its chunk, and names the document by its path.
     metadata = {"path": document.path, **document.metadata} if document.path else document.metadata
-    cursor.executemany(
-        _CHUNK,
-        [
-            {
-                **chunk.model_dump(),
-                "document_id": document.id,
-                "coordinates": Jsonb(chunk.coordinates) if chunk.coordinates is not None else None,
-                "metadata": Jsonb({**metadata, **chunk.metadata}),
-                "embedding": next(vectors),
-            }
-            for chunk in document.chunks
-        ],
-    )
-    return len(document.chunks)
+    return {
+        **chunk.model_dump(),
+        "document_id": document.id,
+        "coordinates": Jsonb(chunk.coordinates) if chunk.coordinates is not None else None,
+        "metadata": Jsonb({**metadata, **chunk.metadata}),
+    }
 
 
-def _store_section(cursor: psycopg.Cursor[Any], section: DocSection, vectors: Iterator[Vector]) -> int:
+def _place(row: Mapping[str, Any]) -> list[Any]:
+    """Return page, section, coordinates and metadata of a row as they are read."""
+    coordinates = row["coordinates"] and row["coordinates"].obj
+    return [row["page"], row["section"], coordinates, row["metadata"].obj]
+
+
+def _store_section(cursor: psycopg.Cursor[Any], write: _Write, vectors: Iterator[Vector]) -> None:
+    section: Any = write.item
     cursor.execute(_SECTION, {**section.model_dump(), "metadata": Jsonb(section.metadata), "embedding": next(vectors)})
-    return 1
 
 
-def _store_example(cursor: psycopg.Cursor[Any], example: Example, vectors: Iterator[Vector]) -> int:
-    cursor.execute(_EXAMPLE, {**example.model_dump(), "embedding": next(vectors)})
-    return 1
+def _store_example(cursor: psycopg.Cursor[Any], write: _Write, vectors: Iterator[Vector]) -> None:
+    cursor.execute(_EXAMPLE, {**write.item.model_dump(), "embedding": next(vectors)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,13 +458,13 @@ class _Target:
         table: the table of chunks.
         tables: the tables to analyse afterwards.
         key: the column of the table with the item's id.
-        store: writes one item with the next embeddings, one for each of its chunks; returns their number.
+        store: writes an item, or a part of it, with the next embeddings, one for each text.
     """
 
     table: str
     tables: str
     key: str
-    store: Callable[[psycopg.Cursor[Any], Any, Iterator[Vector]], int]
+    store: Callable[[psycopg.Cursor[Any], _Write, Iterator[Vector]], None]
 
     @property
     def remaining(self) -> str:

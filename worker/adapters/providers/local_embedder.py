@@ -153,6 +153,21 @@ def _session(model: LocalModel, threads: int) -> tuple[Any, list[str]]:
     return session, names
 
 
+def token_counter(settings: EmbedderSettings) -> tuple[Callable[[str], int], int]:
+    """Return the counter of a model's tokens, and how many of a text it reads beside its special ones.
+
+    Raises:
+        SettingsError: see `worker.adapters.providers.local_model.read`.
+    """
+    model = read(settings)
+    tokenizer = tokenizer_of(model)
+    tokenizer.no_truncation()
+    return (
+        lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids),
+        model.max_tokens - tokenizer.num_special_tokens_to_add(is_pair=False),
+    )
+
+
 def tokenizer_of(model: LocalModel) -> Any:
     """Return the model's tokenizer; a file may pad, or truncate to another length."""
     from tokenizers import Tokenizer  # noqa: PLC0415 -- an extra

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -120,50 +119,6 @@ def _bars(shown: Progress) -> Callable[[str, str, int, int], None]:
         shown.update(bars[table, phase], completed=done, total=total or None)
 
     return show
-
-
-def load(
-    dsn: AdminDsn,
-    files: Annotated[
-        list[Path] | None, typer.Argument(metavar="FILE", help="JSON files; default the three sample corpora.")
-    ] = None,
-    as_json: JsonDocument = False,
-) -> None:
-    """Load files into the reference tables; texts are embedded as the settings say. Safe to repeat.
-
-    It also counts the words of their corpora again, as [bold]retrieval-worker statistics[/bold] does.
-
-    A file holds one list, named after its corpus (all fields: docs/schema.md):
-
-    {"documents": [{"id": …, "owner": …, "chunks": [{"id": …, "text": …}]}]}
-
-    {"docs": [{"id": …, "page_name": …, "page_url": …, "section_title": …, "content": …}]}
-
-    {"examples": [{"id": …, "title": …, "description": …, "code": …, "tags": […], "url": …}]}
-
-    Example: [bold]retrieval-worker load documents.json --dsn postgresql://postgres@db/app[/bold]
-    """
-    from worker import settings
-    from worker.adapters.providers import embedder
-    from worker.cli import corpus_files, loader, sample_vectors
-
-    contents = [corpus_files.read(file) for file in files or corpus_files.SAMPLES.values()]
-    loaded = settings.load_unconnected()
-    model = sample_vectors.known(embedder.make(loaded.embedder))
-    columns = loader.columns_to_embed(loaded.corpora)
-    with admin_connection(dsn) as connection, progress(screen if as_json else console) as shown:
-        loader.check_chunk_ids(connection, contents)
-        loader.check_embedders(connection, contents, model)
-        for content in contents:
-            bar = shown.add_task(f"loading {content.corpus}", total=content.chunks)
-            loader.load(connection, content, model, partial(shown.advance, bar), columns)
-        loader.count_words(connection, loaded.corpora, contents)
-    if as_json:
-        counts = [{"corpus": one.corpus, "items": len(one.items), "chunks": one.chunks} for one in contents]
-        write_json({"loaded": counts})
-        return
-    for content in contents:
-        console.print(f"{content.chunks} chunks of {len(content.items)} {content.corpus} are loaded")
 
 
 def statistics(

@@ -1,0 +1,211 @@
+"""Documents that people have: read by kind, cut into chunks, or refused with one sentence."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.pdf_files import pdf
+
+from worker.cli.documents import folders
+from worker.cli.documents.html import read_html, read_markdown
+from worker.cli.documents.passages import Passage, UnreadableError
+from worker.cli.documents.reading import Reader
+from worker.cli.documents.splitting import split
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def words(text: str) -> int:
+    return len(text.split())
+
+
+# --- readers ------------------------------------------------------------------------------------
+
+
+def test_a_pdf_has_pages_and_the_sections_of_its_outline(tmp_path: Path) -> None:
+    """A page is cut where the outline's title stands; what is before it belongs to the section before."""
+    path = tmp_path / "desk.pdf"
+    pages = [["1 Hum", "The desk hums.", "2 Noise", "The desk is noisy."], ["It stays so.", "3 Repair", "Patch it."]]
+    path.write_bytes(pdf(pages, [("Hum", 1), ("Noise", 1), ("Repair", 2)]))
+    with Reader() as reader:
+        content = reader.read(path)
+    assert content.passages == [
+        ("1 Hum\nThe desk hums.\n", 1, "Hum"),
+        ("2 Noise\nThe desk is noisy.", 1, "Noise"),
+        ("It stays so.\n", 2, "Noise"),
+        ("3 Repair\nPatch it.", 2, "Repair"),
+    ]
+
+
+def test_pages_of_a_pdf_without_text_are_counted(tmp_path: Path) -> None:
+    """Scanned pages are said; a file of nothing else is refused."""
+    some, none = tmp_path / "some.pdf", tmp_path / "none.pdf"
+    some.write_bytes(pdf([["It hums."], [], []]))
+    none.write_bytes(pdf([[], []]))
+    with Reader() as reader:
+        assert reader.read(some).empty_pages == 2
+        with pytest.raises(UnreadableError, match="its pages have no text: scanned pages need OCR first"):
+            reader.read(none)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("locked.pdf", pdf([["It hums."]], encrypted=True), "it is encrypted"),
+        ("broken.pdf", b"%PDF-1.4 and no more", "it is no PDF, or broken"),
+        ("empty.md", b"\n\n", "it has no text"),
+        ("latin.txt", "Ein Satz.\nDie Düne.\n".encode("latin-1"), "line 2: expected text in UTF-8"),
+        ("odd.html", b"<meta charset=klingon><p>hum", "unknown encoding: klingon"),
+        ("away.txt", None, "No such file or directory"),
+    ],
+)
+def test_what_can_not_be_read_is_one_sentence_and_the_next_file_is_read(
+    tmp_path: Path, name: str, content: bytes | None, reason: str
+) -> None:
+    """The reading process goes on."""
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "good.txt").write_text("It hums.")
+    with Reader() as reader:
+        with pytest.raises(UnreadableError) as caught:
+            reader.read(tmp_path / name)
+        assert str(caught.value) == reason
+        assert reader.read(tmp_path / "good.txt").passages == [("It hums.", None, None)]
+
+
+def test_a_file_that_takes_too_long_ends_its_reader_only(tmp_path: Path) -> None:
+    """The parser's time grows with the square of the nesting; the next file gets a new process."""
+    (tmp_path / "deep.html").write_text("<div>" * 500_000)
+    (tmp_path / "good.html").write_text("<p>It hums.")
+    with Reader(seconds=1) as reader:
+        with pytest.raises(UnreadableError, match="it needs more than 1 seconds"):
+            reader.read(tmp_path / "deep.html")
+        (tmp_path / "deep.html").unlink()
+    with Reader() as reader:
+        assert reader.read(tmp_path / "good.html").passages == [("It hums.", None, None)]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_tells_the_encoding(tmp_path: Path, encoding: str) -> None:
+    """As editors on Windows write it."""
+    (tmp_path / "note.txt").write_bytes("Die Düne – 砂丘.\r\nSie summt.".encode(encoding))
+    with Reader() as reader:
+        assert reader.read(tmp_path / "note.txt").passages == [("Die Düne – 砂丘.\nSie summt.", None, None)]
+
+
+def test_html_is_read_as_it_is_shown() -> None:
+    """Without scripts, navigation and hidden text; bad HTML as a browser repairs it."""
+    page = """<title>The  desk</title><nav>Home</nav><p>Before.
+      <h2>Hum <b>of</b> the desk<a class=headerlink>¶</a></h2><p>It <i>hums</i> at 50&nbsp;Hz<p hidden>not this
+      <div style="display: none">nor this</div><script>nor()</script><ul><li>one<li>two</ul>
+      <table><tr><td>a<td>b<tr><td>c</table><pre>  x = 1\n  y = 2</pre>"""
+    content = read_html(page)
+    assert content.title == "The desk"
+    assert content.passages == [
+        ("Before.", None, None),
+        (
+            "Hum of the desk\n\nIt hums at 50\u00a0Hz\n\none\n\ntwo\n\na\tb\nc\n\n  x = 1\n  y = 2",
+            None,
+            "Hum of the desk",
+        ),
+    ]
+
+
+def test_markdown_is_read_as_the_page_that_it_makes() -> None:
+    """Links and emphasis leave their words; what stands before the first heading has no section."""
+    content = read_markdown(
+        "---\ntitle: Desk notes\n---\nSee [the *manual*](m.md).\n\n# Hum\n\nIt hums.\n\n```\n# no heading\n```\n"
+    )
+    assert content.title == "Desk notes"
+    assert content.passages == [
+        ("See the manual.", None, None),
+        ("Hum\n\nIt hums.\n\n# no heading", None, "Hum"),
+    ]
+
+
+# --- chunks -------------------------------------------------------------------------------------
+
+PIECE = st.text(st.sampled_from("ab.。!? \n\tÄ砂"), max_size=60)
+PASSAGES = st.lists(st.builds(Passage, PIECE, st.integers(1, 3), st.sampled_from([None, "Hum"])), max_size=5)
+
+
+@given(PASSAGES, st.integers(1, 9))
+def test_chunks_are_within_the_limit_and_lose_no_word(passages: list[Passage], limit: int) -> None:
+    """All signs of any text are in chunks that the embedder reads whole, in order."""
+    chunks = [*split(passages, len, limit)]
+    assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(
+        "".join(passage.text.split()) for passage in passages
+    )
+    assert all(len(chunk.text) <= limit for chunk in chunks)
+
+
+def test_a_sentence_stays_whole_and_a_heading_stays_with_its_text() -> None:
+    """A heading alone would be found instead of what it is about."""
+    passages = [
+        Passage("Faults", 1, "Faults"),
+        Passage("Hum\n\nThe desk hums at fifty hertz. " + "It hums on and on. " * 5, 1, "Hum"),
+    ]
+    chunks = [*split(passages, words, 20)]
+    assert chunks[0].text.startswith("Faults\n\nHum\n\nThe desk hums at fifty hertz.")
+    assert {chunk.section for chunk in chunks} == {"Hum"}
+    assert all(chunk.text.endswith(".") for chunk in chunks)
+
+
+# --- folders ------------------------------------------------------------------------------------
+
+
+def test_no_link_leads_out_of_a_folder(tmp_path: Path) -> None:
+    """Links, hidden files and other kinds are left out; all but the hidden ones are counted."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key.txt").write_text("secret")
+    folder = tmp_path / "manuals"
+    (folder / "en").mkdir(parents=True)
+    (folder / "en" / "Hum.TXT").write_text("It hums.")
+    (folder / "a.png").write_bytes(b"")
+    (folder / ".git.txt").write_text("hidden")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "link.txt").symlink_to(tmp_path / "secret" / "key.txt")
+    os.mkfifo(folder / "pipe.txt")
+    found = folders.Found()
+    folders.find(folder, found)
+    assert [*found.paths] == ["manuals/pipe.txt", "manuals/en/Hum.TXT"]
+    assert found.unread == {"manuals/pipe.txt": "it is no regular file"}
+    assert found.others == {"symbolic links": 2, ".png": 1}
+
+
+def test_a_file_that_is_too_large_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its size is looked at before."""
+    monkeypatch.setattr(folders, "MOST_BYTES", 2**20)
+    (tmp_path / "long.txt").write_bytes(b"x" * (2**20 + 1))
+    found = folders.Found()
+    folders.find(tmp_path / "long.txt", found)
+    assert [*found.unread.values()] == ["it has 1 MiB, more than 1"]
+
+
+def test_ids_of_chunks_stay_where_others_come_and_pages_shift(tmp_path: Path) -> None:
+    """An id is of section and text alone; what stands twice has two."""
+    rights, window = folders.Rights("alice"), folders.Window(words, 20)
+    path = tmp_path / "manual.pdf"
+
+    def chunks(pages: list[list[str]]) -> dict[str, tuple[str, int | None]]:
+        path.write_bytes(pdf(pages))
+        found = folders.Found()
+        folders.find(path, found)
+        (document,) = folders.read(found, rights, window, lambda: None)
+        return {chunk.id: (chunk.text, chunk.page) for chunk in document.chunks}
+
+    long = [
+        "The desk hums at fifty hertz and it does not stop until",
+        "somebody patches the source to another channel.",
+    ]
+    first = chunks([long, long])
+    second = chunks(
+        [["Something new stands on a page that was put before all of the others that there were."], long, long]
+    )
+    assert len(first) == 2
+    assert {one: page for one, (_, page) in second.items() if one in first} == dict(zip(first, (2, 3), strict=True))

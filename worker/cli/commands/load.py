@@ -1,0 +1,190 @@
+"""The command that loads documents and files of items into the reference tables."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path  # noqa: TC003 -- typer reads the annotations when it runs
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from worker.cli.commands.install import AdminDsn, admin_connection
+from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
+from worker.cli.terminal import complain, console, progress, screen, write_json
+from worker.cli.usage import WrongUsage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worker.cli.corpus_files import CorpusFile, Document
+    from worker.cli.documents.folders import Found, Rights, Window
+    from worker.settings import Settings
+
+_NAMED = 5
+"""Most documents that are named."""
+
+
+def load(
+    dsn: AdminDsn,
+    places: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="FOLDER|FILE",
+            help="Folders of documents, documents, or JSON files of items; default the three sample corpora.",
+        ),
+    ] = None,
+    owner: Annotated[str, typer.Option(help="User who owns the documents; needed for them.", show_default=False)] = "",
+    tenant: Annotated[str | None, typer.Option(help="Tenant of the owner.")] = None,
+    visibility: Annotated[
+        Literal["private", "tenant", "public"],
+        typer.Option(help="Who else may see the documents: only --grant, the tenant's callers, or everyone."),
+    ] = "private",
+    grant: Annotated[
+        list[str] | None, typer.Option(help="A further user who may see the documents, or role:NAME; repeatable.")
+    ] = None,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Delete documents of these folders whose files are no longer there.")
+    ] = False,
+    again: Annotated[bool, typer.Option("--again", help="Embed unchanged chunks as well.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Read everything, and write nothing.")] = False,
+    as_json: JsonDocument = False,
+) -> None:
+    """Load documents, or files of items, into the reference tables; texts are embedded as the settings say.
+
+    Documents are PDF, HTML, Markdown and text files. They are split at headings and sentences into chunks that the
+    embedder reads whole. A chunk has its page, its section and its document's path, from the name of the folder on. A
+    second run embeds only what changed, also after an interruption. Exit code 1 if a file could not be read; the others
+    are loaded.
+
+    A file of items holds one list, named after its corpus, or an item on each line (.jsonl). All fields: docs/schema.md
+
+    {"documents": [{"id": …, "owner": …, "chunks": [{"id": …, "text": …}]}]}
+
+    {"docs": [{"id": …, "page_name": …, "page_url": …, "section_title": …, "content": …}]}
+
+    {"examples": [{"id": …, "title": …, "description": …, "code": …, "tags": […], "url": …}]}
+
+    It also counts the words of their corpora again, as [bold]retrieval-worker statistics[/bold] does.
+
+    Examples: [bold]retrieval-worker load manuals --owner alice[/bold],
+    [bold]retrieval-worker load documents.json --dsn postgresql://postgres@db/app[/bold]
+    """
+    from worker import settings
+    from worker.adapters.providers import embedder
+    from worker.cli import corpus_files, loader, sample_vectors
+    from worker.cli.documents.folders import ITEMS, Rights, check_places
+
+    given = places or [*corpus_files.SAMPLES.values()]
+    roots = [place for place in given if place.is_dir() or place.suffix.lower() not in ITEMS]
+    check_places(roots)
+    if roots and not owner:
+        raise WrongUsage("name the user who owns the documents: --owner alice")
+    contents = [corpus_files.read(place) for place in given if place not in roots]
+    loaded = settings.load_unconnected()
+    model = sample_vectors.known(embedder.make(loaded.embedder))
+    columns = loader.columns_to_embed(loaded.corpora)
+    window = _window(loaded, columns["documents"])
+    shown_on = screen if as_json or roots else console
+    found, documents = _read(roots, Rights(owner, tenant, visibility, grant or ()), window, shown_on)
+    contents += [corpus_files.CorpusFile("documents", tuple(documents))] if documents else []
+    with admin_connection(dsn) as connection, progress(shown_on) as shown:
+        stored = [
+            one
+            for root in roots
+            if root.is_dir()
+            for one in loader.check_rights(connection, _name(root), owner, tenant)
+        ]
+        vanished = [one for one in stored if one not in found.paths]
+        loader.check_chunk_ids(connection, contents)
+        loader.check_embedders(connection, contents, model)
+        for content in [] if dry_run else contents:
+            bar = shown.add_task(f"loading {content.corpus}", total=content.chunks)
+            loader.load(connection, content, model, partial(shown.advance, bar), columns, again=again)
+        if prune and not dry_run:
+            loader.delete_documents(connection, vanished)
+        if not dry_run:
+            loader.count_words(connection, loaded.corpora, contents)
+    report = {
+        "loaded": [{"corpus": one.corpus, "items": len(one.items), "chunks": one.chunks} for one in contents],
+        "too_long": _too_long(loaded, contents, columns),
+        "unread": found.unread,
+        "empty_pages": found.empty_pages,
+        "others": dict(found.others),
+        "vanished": vanished,
+    }
+    if as_json:
+        write_json(report)
+    else:
+        _tell(report, prune=prune, dry_run=dry_run)
+    for document_id, reason in found.unread.items():
+        complain(f"{document_id}: {reason}")
+    if found.unread:
+        raise typer.Exit(1)
+
+
+def _name(root: Path) -> str:
+    return root.absolute().name
+
+
+def _window(loaded: Settings, columns: Sequence[str]) -> Window:
+    """Return what the embedder reads; one without a known window gets chunks of the usual size, by an estimate."""
+    from worker.adapters.providers.local_embedder import token_counter
+    from worker.cli.documents.folders import Window
+    from worker.cli.documents.splitting import TOKENS
+    from worker.core.prompting.context import ESTIMATE
+
+    if loaded.embedder.kind != "local":
+        return Window(ESTIMATE.count, TOKENS, columns)
+    count, limit = token_counter(loaded.embedder)
+    return Window(count, min(limit, TOKENS), columns)
+
+
+def _read(roots: Sequence[Path], rights: Rights, window: Window, shown_on: Any) -> tuple[Found, list[Document]]:
+    """Read folders and documents."""
+    from worker.cli.documents import folders, reading
+
+    found = folders.Found()
+    if not roots:
+        return found, []
+    reading.check_installed()
+    for root in roots:
+        folders.find(root, found)
+    with progress(shown_on) as shown:
+        bar = shown.add_task("reading files", total=len(found.paths))
+        return found, folders.read(found, rights, window, partial(shown.advance, bar))
+
+
+def _too_long(loaded: Settings, contents: Sequence[CorpusFile], columns: dict[str, Sequence[str]]) -> int:
+    """Count the texts whose ends the embedder does not read."""
+    from worker.adapters.providers.local_embedder import token_counter
+
+    if loaded.embedder.kind != "local":
+        return 0
+    count, limit = token_counter(loaded.embedder)
+    return sum(
+        count(text) > limit
+        for content in contents
+        for item in content.items
+        for _, text in item.to_embed(columns[content.corpus])
+    )
+
+
+def _tell(report: dict[str, Any], *, prune: bool, dry_run: bool) -> None:
+    would, are = ("would be ", "would be") if dry_run else ("", "are")
+    for one in report["loaded"]:
+        console.print(f"{one['chunks']} chunks of {one['items']} {one['corpus']} {are} loaded")
+    if report["too_long"]:
+        console.print(
+            f"{report['too_long']} chunks are longer than the embedder reads: their ends are not in their embeddings",
+            soft_wrap=True,
+        )
+    for document_id, pages in report["empty_pages"].items():
+        console.print(f"{document_id}: {pages} pages without text", soft_wrap=True)
+    if report["others"]:
+        others = ", ".join(f"{count} {kind}" for kind, count in sorted(report["others"].items()))
+        console.print(f"not read, being of other kinds: {others}", soft_wrap=True)
+    if report["vanished"]:
+        names = report["vanished"][:_NAMED]
+        more = f" and {len(report['vanished']) - len(names)} more" if len(report["vanished"]) > len(names) else ""
+        done = f"{would}deleted" if prune else "still there: --prune deletes them"
+        console.print(f"without a file, {done}: {', '.join(names)}{more}", soft_wrap=True)

@@ -1,0 +1,101 @@
+"""Passages cut into chunks that the embedder reads whole: at sentences, else at lines, else at spaces."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from worker.cli.documents.passages import Passage
+from worker.core.citations.disagreement.sentences import split_sentences
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Count = Callable[[str], int]
+    Span = tuple[int, int]
+
+TOKENS = 256
+"""Most tokens of a chunk, where the embedder's window is not smaller."""
+
+_FEWEST_TOKENS = 16
+"""A passage of fewer, such as a heading alone, joins the next one of its page."""
+
+
+def split(passages: Iterable[Passage], count: Count, limit: int = TOKENS) -> Iterator[Passage]:
+    """Yield chunks of passages, all about equally long within a passage.
+
+    >>> [*split([Passage("It hums. It hums on. It stops.", 3, "Hum")], lambda text: len(text.split()), 5)]
+    [Passage(text='It hums. It hums on.', page=3, section='Hum'), Passage(text='It stops.', page=3, section='Hum')]
+
+    Args:
+        passages: in the document's order.
+        count: returns the tokens of a text.
+        limit: most tokens of a chunk.
+    """
+    for text, page, section in _joined(passages, count):
+        spans = [*_pieces(text, count, limit)]
+        # With the white space after it, which a tokenizer may count.
+        ends = [start for start, _ in spans[1:]] + [len(text)] * bool(spans)
+        pieces = [(span, count(text[span[0] : end])) for span, end in zip(spans, ends, strict=True)]
+        share = math.ceil(sum(size for _, size in pieces) / limit)
+        aim = sum(size for _, size in pieces) / max(share, 1)
+        start, end, filled = 0, 0, 0
+        for (begin, stop), size in pieces:
+            if filled and (filled + size > limit or filled >= aim):
+                yield Passage(text[start:end], page, section)
+                filled = 0
+            if not filled:
+                start = begin
+            end, filled = stop, filled + size
+        if filled:
+            yield Passage(text[start:end], page, section)
+
+
+def _joined(passages: Iterable[Passage], count: Count) -> Iterator[Passage]:
+    """Yield passages, very short ones before the next one of their page."""
+    short = ""
+    last = Passage("")
+    for passage in passages:
+        if short and passage.page != last.page:
+            yield last._replace(text=short)
+            short = ""
+        text = f"{short}\n\n{passage.text.strip()}" if short else passage.text.strip()
+        last = passage
+        short = text if len(text) < _FEWEST_TOKENS * 32 and count(text) < _FEWEST_TOKENS else ""
+        if not short:
+            yield passage._replace(text=text)
+    if short:
+        yield last._replace(text=short)
+
+
+def _pieces(text: str, count: Count, limit: int) -> Iterator[Span]:
+    """Yield the places of the sentences of a text; a longer one than the limit in parts."""
+    for span in split_sentences(text):
+        yield from _parts(text, span, count, limit)
+
+
+def _parts(text: str, span: Span, count: Count, limit: int) -> Iterator[Span]:
+    """Halve a piece until its parts are within the limit: at the line end, space or character nearest the middle."""
+    stack = [span]
+    while stack:
+        start, end = stack.pop()
+        if end - start <= 1 or count(text[start:end]) <= limit:
+            yield start, end
+            continue
+        middle = _middle(text, start, end)
+        stack += [(middle, end), (start, middle)]
+
+
+_BREAKS = (re.compile(r"\n\s*+"), re.compile(r"\s++"))
+
+
+def _middle(text: str, start: int, end: int) -> int:
+    """Return a place inside a span to cut it: in its middle half, if there is a line end or a space."""
+    middle, quarter = (start + end) // 2, (end - start) // 4
+    for pattern in _BREAKS:
+        places = [found.end() for found in pattern.finditer(text, start + quarter, end - quarter)]
+        inside = [place for place in places if start < place < end]
+        if inside:
+            return min(inside, key=lambda place: abs(place - middle))
+    return max(middle, start + 1)

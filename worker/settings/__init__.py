@@ -221,6 +221,11 @@ class Settings(BaseSettings):
         """Name of the first corpus of the file."""
         return next(iter(self.corpora))
 
+    @property
+    def paths(self) -> dict[str, str]:
+        """Corpus → field of its chunks' metadata with the document's readable name."""
+        return {name: corpus.path_field for name, corpus in self.corpora.items() if corpus.path_field}
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -75,7 +75,7 @@ def test_labels_are_text_and_not_markup() -> None:
 def test_a_brief_report_has_a_line_a_source() -> None:
     """For many answers at once."""
     said = shown(answer_report(answered(), brief=True))
-    assert "[S1] report-2023, Faults (verbatim)" in said.replace("p. 3, ", "")
+    assert "[S1] report-2023, Faults: copied word for word" in said.replace("p. 3, ", "")
 
 
 def test_labels_that_stand_for_nothing_are_shown() -> None:

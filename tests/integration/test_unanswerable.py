@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 from starlette.testclient import TestClient
 from tests.integration.asking import asker
@@ -47,6 +46,7 @@ from worker.settings.serving import QUEUES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import psycopg
     from tests.integration.parsed import Node
 
     from worker.inspector.view.run import RunView
@@ -131,7 +131,9 @@ def check_page(page: str) -> None:
     for node in top.every():
         if "badge" in node.classes:
             for words in node.line.split(", "):  # of a hybrid answer the status of each corpus
-                assert words.rpartition(": ")[2] in WORDS | CONFLICTS or words.startswith("[S"), node.line
+                assert words.rpartition(": ")[2] in WORDS | CONFLICTS or words.startswith(("[S", "degraded: ")), (
+                    node.line
+                )
         if "good" in node.classes:
             assert node.line in FACTS, node.line
     assert all(heading.line != "unknown" for heading in top.every("h3"))

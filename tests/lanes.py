@@ -42,6 +42,7 @@ FULL = (
     "integration/test_search_width.py",
     "integration/test_standby.py",
     "integration/test_transport_faults.py",
+    "integration/test_unanswerable.py",
     "unit/core/test_across_pythons.py::test_all_characters",
     "unit/test_wrong_invocations.py::test_a_process_says_the_same",
 )

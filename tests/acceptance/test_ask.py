@@ -37,14 +37,16 @@ def test_a_question_its_record_and_its_trace(
         code = type_in("ask", "add hi-hats", "--mode", "code", "--context", 'sound("bd*4")')
         wrong = type_in("ask", QUESTION, "--as", "alice", "--mode", "no-such-mode")
         query = type_in("query", "hum", "--as", "alice", "--record", "desk", "r2")
+        nobody = type_in("query", "rhythm", "--corpus", "docs", "--k", "3")
+        unnamed = type_in("query", "hum", "--corpus", "documents")
     assert answer.returncode == 0, answer.stderr
     for said in (
         "[S1]",
         "reports/2023/mixing-desk.pdf",
         "p. 3, Faults",
-        "verbatim",
+        "copied word for word",
         "of 8 sources cited",
-        "supported: 100 %",
+        "Copied word for word; whether it answers the question is not judged.",
     ):
         assert said in answer.stdout, said
     assert f"--after {again['response_id']}" in answer.stdout
@@ -67,6 +69,8 @@ def test_a_question_its_record_and_its_trace(
     stranger = type_in("trace", "desk", "r1", "--as", "bob")
     assert (stranger.returncode, stranger.stderr) == (1, "retrieval-worker: run: no such run\n")
     assert query.returncode == 0
+    assert (nobody.returncode, "k 10 (asked for 3)" in nobody.stdout) == (0, True), nobody.stderr
+    assert (unnamed.returncode, "name the caller" in unnamed.stderr) == (2, True)
     other = type_in("trace", "desk", "r2", "--as", "alice")
     assert other.returncode == 1
     assert other.stderr == "retrieval-worker: run: there is no run_pipeline in it, but retrieve_top_k\n"

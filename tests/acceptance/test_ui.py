@@ -109,9 +109,8 @@ def test_a_worker_answers_a_question_of_the_terminal(broker: Any, worker_environ
     ):
         screen.wait_for("your question")
         screen.type_in(QUESTION + "\r")
-        screen.wait_for("verbatim")
-        screen.type_in("\x1b")
-        time.sleep(0.5)  # a lone Esc is one after a moment
+        screen.wait_for("copied word for word")
+        screen.wait_for("q quit")
         screen.type_in("2")
         screen.wait_for("[S1]")
         screen.type_in("3")
@@ -154,7 +153,7 @@ def test_no_color_writes_no_colour(worker_environment: Any, variables: dict[str,
     with on_screen(environment, "--as", "alice") as screen:
         screen.wait_for("your question")
         screen.type_in(QUESTION + "\r")
-        screen.wait_for("verbatim")
+        screen.wait_for("copied word for word")
         screen.type_in("\x1b")
         screen.wait_for("q quit")
         for key, said in (("2", "[S1]"), ("3", "Stages"), ("4", "Conflicts"), ("5", "digest"), ("6", "asked")):

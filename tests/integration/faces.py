@@ -13,7 +13,7 @@ from worker.inspector.terminal.citations import citations_lines
 from worker.inspector.terminal.drift import drift_lines
 from worker.inspector.terminal.lines import QUOTED
 from worker.inspector.terminal.trace import trace_lines
-from worker.inspector.view.candidates import SCORES
+from worker.inspector.view.wording import SCORES, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ def of_view(view: RunView) -> Facts:
     """Facts of an answer."""
     kept = {one.place for one in view.kept}
     return {
-        "state": (words(view.task), view.status and words(view.status), *map(words, view.degraded)),
+        "state": (words(view.task), view.status and said("status", view.status).words, *map(words, view.degraded)),
         "answer": None if view.answer is None else flat("".join(one.text for one in view.answer.segments)),
         "stages": [
             (bar.name, bar.is_leg, None if view.waterfall.timing == "reading" else number(bar.duration_ms, 2))
@@ -70,7 +70,13 @@ def of_view(view: RunView) -> Facts:
             for leg in view.legs
         ],
         "sources": [
-            (source.label, source.title, source.verdict and words(source.verdict), source.chunk_id, _quoted(source))
+            (
+                source.label,
+                source.title,
+                source.verdict and said("quote", source.verdict).words,
+                source.chunk_id,
+                _quoted(source),
+            )
             for source in view.sources
             if source.is_cited
         ],
@@ -86,14 +92,14 @@ def of_citations(view: CitationsView) -> Facts:
     return {
         "citations": [
             (
-                *(words(one.verdict or "missing"), CHECKS[one.integrity], CHECKS[one.authorised]),
-                *(one.source_id, one.chunk_id, number(one.weight)),
+                *(said("pin", one.verdict or "missing").words, CHECKS[one.integrity], CHECKS[one.authorised]),
+                *(one.title, one.chunk_id, number(one.weight)),
             )
             for _, found in view.sections
             for one in found
         ],
         "conflicts": [
-            (words(one.kind), one.decision, [(side.source_id, side.chunk_id) for side in one.sides])
+            (words(one.kind), one.decision, [(side.title, side.chunk_id) for side in one.sides])
             for one in view.conflicts
         ],
     }
@@ -286,7 +292,7 @@ def _stages_in(lines: Iterable[Line]) -> Iterator[tuple[str, bool, str]]:
 
 
 def _candidates_in(lines: Sequence[Line]) -> Iterator[Any]:
-    starts = [i for i, line in enumerate(lines) if not line.indent and line.text.plain != "Nothing was found."]
+    starts = [i for i, line in enumerate(lines) if not line.indent and re.match(r" *(\d+\.|–) ", line.text.plain)]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
         head = re.fullmatch(r" *(\S+) (?:\[(S\d+)\] )?(kept|withheld|dropped) (?:.* )?(\S+)", lines[start].text.plain)
         assert head, lines[start].text.plain

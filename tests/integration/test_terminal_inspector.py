@@ -55,14 +55,18 @@ async def test_a_question_goes_on_and_leads_to_every_pane(engine: Engine, settin
         await seat.write(HUM)
         await seat.until(lambda: "[S1]" in seat.pane("conversation"))
         assert {"waiting", "search", "execute"} <= {*seen}
-        assert all(said in seat.pane("conversation") for said in (HUM, "verbatim", "reports/2023/mixing-desk.pdf"))
+        assert all(
+            said in seat.pane("conversation") for said in (HUM, "copied word for word", "reports/2023/mixing-desk.pdf")
+        )
+        await seat.press("2")
+        assert HUM in seat.pane("text")
+        await seat.press("i")
         await seat.write("And what was done against it?")
         await seat.until(lambda: seat.pane("conversation").count("its trace") == 2)
         names = [RunName(subject_id=run.subject_id, run_id=run.run_id) for run in seat.app._desk.runs(*WHOLE_LIST)]
         assert len(names) == 2
         records = [engine.reading.records(asker("alice"), name)[0] for name in names]
         assert len({record.job["conversation_id"] for record in records}) == 1
-        await seat.press("escape")
         for key, pane, said in (
             *(
                 ("2", "text", "And what was done against it?"),

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.results import Cost
-from worker.cli.reports.pipeline_answer import answer_report, costs_line, supported_line
+from worker.cli.reports.pipeline_answer import answer_report, costs_line
 from worker.cli.reports.trace import trace_report
 from worker.cli.schemas.pipeline_examples import pipeline_examples
 from worker.core.prompting.costs import CostEntry, Tokens
@@ -75,7 +75,7 @@ def test_labels_are_text_and_not_markup() -> None:
 def test_a_brief_report_has_a_line_a_source() -> None:
     """For many answers at once."""
     said = shown(answer_report(answered(), brief=True))
-    assert "[S1] report-2023, Faults (verbatim)" in said.replace("p. 3, ", "")
+    assert "[S1] report-2023, Faults: copied word for word" in said.replace("p. 3, ", "")
 
 
 def test_labels_that_stand_for_nothing_are_shown() -> None:
@@ -102,13 +102,6 @@ def test_sources_from_the_cache_are_told() -> None:
     hit = answered(trace={**plain.trace.model_dump(), "cache": "hit"})
     assert "found by profile hybrid_rrf (from the cache)" in shown(answer_report(hit))
     assert "from the cache" not in shown(answer_report(plain))
-
-
-def test_support_of_no_sentence_is_no_number() -> None:
-    """A code block alone has nothing to support; neither 0 nor 100 % would be true."""
-    unchecked = "not checked, because the answer has no sentence (code is not checked)"
-    assert supported_line([]) == supported_line([None]) == unchecked
-    assert supported_line([0.25]) == "25 % of the words of 1 sentence"
 
 
 def test_costs_add_up_only_if_all_are_known() -> None:

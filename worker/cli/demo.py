@@ -7,6 +7,7 @@ import json
 import time
 import uuid
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -21,16 +22,18 @@ from worker.cli.corpus_files import SAMPLES, read
 from worker.cli.devstack.stack import Stack, local_stack
 from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.loader import check_embedders, count_words, load, migrate, remaining_rows, stored_embedders
-from worker.cli.reports.answers import hybrid_header, hybrid_table, short
+from worker.cli.reports.answers import DOCUMENT_WIDTH, hybrid_header, hybrid_table, k_line, short
 from worker.cli.reports.pipeline_answer import answer_report
 from worker.cli.sample_vectors import known
 from worker.cli.signals import deliver_held_signal, held_signals, interruptible
 from worker.cli.terminal import ID_COLUMN, id_cell, progress, styled
+from worker.inspector.view.candidates import title_of
+from worker.inspector.view.wording import said
 from worker.settings import load_unconnected
 from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rich.progress import Progress, TaskID
 
@@ -173,11 +176,18 @@ def _ask_in_each_mode(client: Client, console: Terminal) -> None:
         console.print(answer_report(answer, brief=True))
 
 
-def as_table(title: str, answer: TopK, milliseconds: float, shown: int = SHOWN) -> Table:
-    """Build a table of the first rows of an answer."""
+def as_table(
+    title: str,
+    answer: TopK,
+    milliseconds: float,
+    shown: int = SHOWN,
+    paths: Mapping[str, str] = MappingProxyType({}),
+) -> Table:
+    """Build a table of the first rows of an answer; see `view.candidates.title_of` for ``paths``."""
     left = len(answer.chunks) - shown
     method = answer.trace.search["method"]
-    caption = f"{answer.status}: {len(answer.chunks)} chunks in {milliseconds:.0f} ms, {method} search"
+    found = f"{said('status', answer.status).words}: {k_line(answer.k_requested, answer.k)}"
+    caption = f"{found}, {len(answer.chunks)} chunks in {milliseconds:.0f} ms, {method} search"
     table = Table(
         title=title,
         caption=caption + (f", {left} more not shown" if left > 0 else ""),
@@ -185,14 +195,16 @@ def as_table(title: str, answer: TopK, milliseconds: float, shown: int = SHOWN) 
         expand=True,
     )
     table.add_column("#", style="dim", justify="right", no_wrap=True)
-    table.add_column("similarity", style="green", justify="right", no_wrap=True)
-    table.add_column("chunk", style="cyan", **ID_COLUMN)
+    table.add_column("cosine", justify="right", no_wrap=True)
+    table.add_column("document", no_wrap=True, max_width=DOCUMENT_WIDTH)
     table.add_column("where", no_wrap=True, max_width=26)
+    table.add_column("chunk", style="cyan", **ID_COLUMN)
     table.add_column("text", no_wrap=True, ratio=1)
     for chunk in answer.chunks[:shown]:
         where = ", ".join(str(part) for part in (f"p. {chunk.page}" if chunk.page else None, chunk.section) if part)
         table.add_row(
-            str(chunk.rank), f"{chunk.similarity_score:.3f}", id_cell(chunk.chunk_id), where, short(chunk.text, 120)
+            *(str(chunk.rank), f"{chunk.similarity_score:.3f}", title_of(chunk, answer.corpus, paths)),
+            *(where, id_cell(chunk.chunk_id), short(chunk.text, 120)),
         )
     return table
 

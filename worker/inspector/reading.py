@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from retrieval_client.contract.answers import PipelineAnswer
@@ -59,10 +60,12 @@ class RunViews:
 
     Args:
         reader: reads the runs.
+        paths: corpus → field of its chunks' metadata with the document's readable name.
     """
 
-    def __init__(self, reader: RunReader) -> None:
+    def __init__(self, reader: RunReader, paths: Mapping[str, str] = MappingProxyType({})) -> None:
         self._reader = reader
+        self._paths = paths
 
     def run(self, caller: Principal, name: RunName) -> RunPage:
         """Return the views of a run, or of its step.
@@ -84,7 +87,9 @@ class RunViews:
         answer = self._reader.citations(caller, name)
         if answer is None:
             return CitationsView(())
-        return citations_view(Citations.model_validate(answer), self._decisions(caller, name))
+        kept = (one for view in self.run(caller, name).views for one in view.kept)
+        titles = {one.document_id: one.title for one in kept if one.document_id and one.title}
+        return citations_view(Citations.model_validate(answer), self._decisions(caller, name), titles)
 
     def drift(self, caller: Principal, name: RunName) -> DriftView | None:
         """Return the state of a run's pins now; None for a run without pins.
@@ -116,7 +121,9 @@ class RunViews:
         answer = self._reader.answer(record, caller) if record.task in _ANSWERS else None
         if answer is None:
             return None
-        return run_view(_ANSWERS[record.task].model_validate(answer), about_record(record, name))
+        return run_view(
+            _ANSWERS[record.task].model_validate(answer), replace(about_record(record, name), paths=self._paths)
+        )
 
     def _decisions(self, caller: Principal, name: RunName) -> dict[str, Decision]:
         """Return the latest decision on each conflict."""

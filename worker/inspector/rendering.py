@@ -15,29 +15,10 @@ from markupsafe import Markup
 
 from worker.core.text.visible import visible, visible_line
 from worker.inspector.view.candidates import columns_of, where
+from worker.inspector.view.wording import said, scale, scales
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-_TONES = {
-    "good": ("ok", "exact", "matched", "verbatim", "same", "kept", "accepted", "better"),
-    "info": ("normalised", "recorded"),
-    "fair": (
-        "moved",
-        "ambiguous",
-        "elided",
-        "short",
-        "empty",
-        "degraded",
-        "withheld",
-        "changed",
-        "not_checked",
-        "worse",
-    ),
-    "odd": ("edited", "misattributed", "disagreement"),
-    "bad": ("missing", "tampered", "not_found", "drifted", "failed"),
-}
-_TONE_OF = {word: tone for tone, words in _TONES.items() for word in words}
 
 SHOWN = 280
 """Characters of a candidate's text in a table."""
@@ -46,15 +27,6 @@ SHOWN = 280
 def _shown(value: Any) -> Any:
     """Return a value as templates show it; what templates themselves made stays as it is."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def tone(word: str | None) -> str:
-    """Return the tone of a verdict or a status: the name of its colours, which go with its word, never without.
-
-    >>> tone("verbatim"), tone("edited"), tone("docs: ok, examples: short"), tone(None)
-    ('good', 'odd', 'plain', 'plain')
-    """
-    return _TONE_OF.get(word or "", "plain")
 
 
 def short(text: str | None, length: int = SHOWN) -> str:
@@ -112,7 +84,6 @@ def make_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        tone=tone,
         short=short,
         words=words,
         number=number,
@@ -121,5 +92,5 @@ def make_environment() -> Environment:
         moment=moment,
         line=visible_line,
     )
-    environment.globals.update(where=where, query=query, columns_of=columns_of)
+    environment.globals.update(where=where, query=query, columns_of=columns_of, said=said, scale=scale, scales=scales)
     return environment

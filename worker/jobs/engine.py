@@ -104,6 +104,7 @@ class Engine:
         verifying: checks recorded runs in bulk.
         feedback: answers `record_feedback`, and proposes leg weights.
         exchange: exports and imports runs as files.
+        paths: corpus → field of its chunks' metadata with the document's readable name.
         reading: reads recorded runs, for the inspector.
         handlers: by task, the function that answers a job in its context.
 
@@ -146,6 +147,7 @@ class Engine:
         self.reading = RunReader(runs, RunList(self._database), readers, self.replay, self.citing, self.files)
         self.exchange = RunArchive(runs, judgements, self.files, self.reading, self._withholds)
         self._remote = RemoteSources(settings.remote)
+        self.paths = settings.paths
         queries = QueryMaker(embeddings, self._side_calls, transforms, model, settings.hybrid, clock)
         sessions = Sessions(self._database)
         legs = self._legs[PIPELINE]
@@ -156,9 +158,8 @@ class Engine:
                 settings, corpora, legs, queries, chosen, replay, remote, caching, prices, clock, now
             )
             counter = token_counter(settings.language_model.tokenizer)
-            paths = {name: corpus.path_field for name, corpus in settings.corpora.items() if corpus.path_field}
-            executor = Executor(model, prices, paths, settings.embedder.answers_from)
-            return RetrievalPipeline(builder, executor, paths, counter, clock)
+            executor = Executor(model, prices, self.paths, settings.embedder.answers_from)
+            return RetrievalPipeline(builder, executor, self.paths, counter, clock)
 
         self._make_pipeline = pipeline
         self._make_jobs = partial(

@@ -226,6 +226,11 @@ class Settings(BaseSettings):
         """Name of the first mode; empty if there is none."""
         return next(iter(self.modes), "")
 
+    @property
+    def paths(self) -> dict[str, str]:
+        """Corpus → field of its chunks' metadata with the document's readable name."""
+        return {name: corpus.path_field for name, corpus in self.corpora.items() if corpus.path_field}
+
     @classmethod
     def settings_customise_sources(
         cls,

@@ -44,7 +44,9 @@ def report(
         raise WrongUsage(_MISSING) from None
 
     with opened_for(caller, claims, token) as (engine, _, principal):
-        content = report_html(RunViews(engine.reading), principal, name_of(subject, run, step), datetime.now(UTC))
+        content = report_html(
+            RunViews(engine.reading, engine.paths), principal, name_of(subject, run, step), datetime.now(UTC)
+        )
     try:
         write_private(html, content.encode())
     except OSError as error:

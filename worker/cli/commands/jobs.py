@@ -158,10 +158,10 @@ def query(
     from worker.cli.reports.answers import QUESTION_WIDTH, short
     from worker.model import DIMENSIONS
 
-    by = sent_as(caller, claims, token, timeout)
     loaded = settings.load_unconnected()
     name = corpus or loaded.default_corpus
     known = loaded.corpora.get(name)  # the worker's settings may have others
+    by = sent_as(caller, claims, token, timeout, required=known is not None and not known.public)
     dimensions = DIMENSIONS if known is None else known.dimensions
     model = embedder.make(loaded.embedder)
     vector = model.embed([question], dimensions=dimensions)[0].tolist()
@@ -180,7 +180,7 @@ def query(
         write_json_text(answer.model_dump_json(indent=1))
     else:
         milliseconds = (time.perf_counter() - start) * 1000
-        console.print(as_table(short(question, QUESTION_WIDTH), answer, milliseconds, shown=answer.k))
+        console.print(as_table(short(question, QUESTION_WIDTH), answer, milliseconds, answer.k, loaded.paths))
 
 
 def _check_embedder(settings: Settings, corpus: str, embedder: Embedder, by: SentAs) -> None:
@@ -230,6 +230,7 @@ def search(
     Example: [bold]retrieval-worker search "add hi-hats" --context 'sound("bd").fast(2)' --transform glossary[/bold]
     """
     from retrieval_client import Hybrid, RetrieveHybrid
+    from worker import settings
     from worker.cli.reports import answers
 
     by = sent_as(caller, claims, token, timeout, required=False)
@@ -242,6 +243,7 @@ def search(
         wanted["legs"] = leg
     if record:
         wanted["run"] = run_name(*record)
+    paths = settings.load_unconnected().paths
     answer = send(client_of(broker, backend, by.signer), wanted_job(RetrieveHybrid, wanted), timeout)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
@@ -250,7 +252,7 @@ def search(
     console.print(answers.hybrid_header(answer))
     for name, result in answer.results.items():
         if result.chunks:
-            console.print(answers.hybrid_table(name, result, answer.metrics[name]))
+            console.print(answers.hybrid_table(name, result, answer.metrics[name], paths))
         else:
             console.print(answers.nothing_found(name, answer), soft_wrap=True)
 

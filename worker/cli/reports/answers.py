@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -13,7 +14,10 @@ from worker.adapters.private_files import write_private
 from worker.cli.terminal import ID_COLUMN, id_cell, styled
 from worker.cli.usage import WrongUsage
 from worker.core.citations.document import read_citations_json
+from worker.inspector.view.candidates import title_of
 from worker.inspector.view.pieces import word_diff as compare_words
+from worker.inspector.view.run import run_view
+from worker.inspector.view.wording import STYLES, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,31 +28,18 @@ if TYPE_CHECKING:
     from retrieval_client.contract.pinned import Citations, Replay
     from retrieval_client.contract.results import Hybrid, HybridAnswer, HybridMetrics
     from worker.inspector.view.pieces import DiffPiece
+    from worker.inspector.view.wording import Kind
 
-SECTION_WIDTH = 40
+SECTION_WIDTH, DOCUMENT_WIDTH = 40, 34
 
 QUESTION_WIDTH = 200
 """Characters of a question that are repeated."""
-
-HASH_WIDTH = 20
-"""Characters of a hash that identify it."""
 
 MOST_CONFLICTS = 50
 """Maximum conflicts shown; a document of thousands of citations may have as many conflicts."""
 
 EXCERPT, BEFORE_TOKENS = 240, 60
 """Characters of a text in conflict, and how many of them precede the difference."""
-
-_STYLES = {
-    "exact": "green",
-    "matched": "green",
-    "normalised": "cyan",
-    "moved": "yellow",
-    "ambiguous": "yellow",
-    "edited": "magenta",
-    "missing": "red",
-    "tampered": "bold red",
-}
 
 
 def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_texts: Mapping[str, str]) -> Table:
@@ -71,7 +62,7 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
         old, new = old_texts.get(pin.chunk_hash), new_texts.get(pin.found_hash or pin.chunk_hash)
         edited = pin.verdict == "edited" and old is not None and new is not None
         shown = word_diff(old or "", new or "") if edited else short(new or old or "")
-        table.add_row(styled((pin.verdict, _STYLES[pin.verdict])), id_cell(pin.chunk_id or ""), shown)
+        table.add_row(verdict_cell("pin", pin.verdict), id_cell(pin.chunk_id or ""), shown)
     return table
 
 
@@ -85,13 +76,14 @@ def citations_table(title: str, answer: Citations) -> Table:
     table = Table(title=title, caption=conflicts + where, title_justify="left", expand=True)
     table.add_column("verdict", no_wrap=True)
     table.add_column("source", **ID_COLUMN)
-    table.add_column("section", overflow="fold", max_width=SECTION_WIDTH)
+    has_sections = any(citation["section"] for citation in answer.citations["all_citations"])
+    if has_sections:
+        table.add_column("section", overflow="fold", max_width=SECTION_WIDTH)
     table.add_column("text", ratio=1)
     for citation, check in zip(answer.citations["all_citations"], answer.verification, strict=True):
-        verdict = check.verdict or "missing"
-        shown = short(citation["text"])
-        row = (id_cell(citation["source_id"]), citation["section"] or "", shown)
-        table.add_row(styled((verdict, _STYLES[verdict])), *row)
+        sections = [citation["section"] or ""] if has_sections else []
+        row = (id_cell(citation["source_id"]), *sections, short(citation["text"]))
+        table.add_row(verdict_cell("pin", check.verdict or "missing"), *row)
     return table
 
 
@@ -105,7 +97,7 @@ def conflicts_table(answer: Citations) -> Table:
     caption = f"{more} more are in the citations document" if more else None
     table = Table(title="conflicts", caption=caption, title_justify="left", expand=True)
     table.add_column("conflict", max_width=14)
-    table.add_column("citation", style="cyan", **ID_COLUMN)
+    table.add_column("source", style="cyan", **ID_COLUMN)
     table.add_column("characters", no_wrap=True)
     table.add_column("differs by", overflow="fold", max_width=14)
     table.add_column("text", ratio=1)
@@ -124,7 +116,7 @@ def _side(kind: str, side: Mapping[str, Any], citation: Mapping[str, Any]) -> tu
     (start, end), text = side["span"], citation["text"]
     tokens = " … ".join(text[token_start:token_end] for token_start, token_end in side["tokens"])
     differs = f"weight {citation['weight']:g}" if kind == "weight_differs" else tokens
-    which = citation.get("chunk_id") or f"{side['source_id']} {short(side['chunk_hash'], HASH_WIDTH)}"
+    which = side["source_id"]
     page = f", p. {citation['page']}" if "page" in citation else ""
     return f"{which}{page}", f"{start}-{end}", differs, _excerpt(text, start, end, side["tokens"])
 
@@ -146,12 +138,19 @@ def _flat(text: str) -> str:
     return re.sub(r"\s+", " ", text)
 
 
+def verdict_cell(kind: Kind, code: str) -> Text:
+    """Return what is said of a verdict, in the colour of its tone."""
+    verdict = said(kind, code)
+    return styled((verdict.words, STYLES[verdict.tone]))
+
+
 def hybrid_header(answer: Hybrid) -> Text:
     """Return the query that was searched and the state of the second search."""
     keywords = " ".join(answer.context_keywords) or "none"
     (state, *_) = {metrics.contextual for metrics in answer.metrics.values()}
     query = short(answer.transformed_query, QUESTION_WIDTH)
-    return styled(f"searched for: {query}\ncontext: {keywords} ({state}), fused by {answer.fusion}")
+    known = "\n".join(run_view(answer).said)
+    return styled(f"searched for: {query}\ncontext: {keywords} ({state}), fused by {answer.fusion}\n{known}")
 
 
 def nothing_found(corpus: str, answer: Hybrid) -> str:
@@ -162,21 +161,41 @@ def nothing_found(corpus: str, answer: Hybrid) -> str:
     return f"{corpus}: nothing found{reason if methods == {'no_words'} else ''}"
 
 
-def hybrid_table(corpus: str, answer: HybridAnswer, metrics: HybridMetrics) -> Table:
-    """Build a table with one row per chunk, with its rank in each leg."""
+def hybrid_table(
+    corpus: str, answer: HybridAnswer, metrics: HybridMetrics, paths: Mapping[str, str] = MappingProxyType({})
+) -> Table:
+    """Build a table with one row per chunk, with its rank in each leg; see `view.candidates.title_of` for ``paths``."""
     found = ", ".join(f"{name} {count}" for name, count in _counts(metrics).items())
-    caption = f"{answer.status}: {found}; {metrics.merged_count} merged, {metrics.duplicate_count} duplicates"
+    state = f"{said('status', answer.status).words}, {k_line(answer.top_k_requested, answer.top_k)}"
+    caption = f"{state}: {found}; {metrics.merged_count} merged, {metrics.duplicate_count} duplicates"
     table = Table(title=corpus, caption=caption, title_justify="left", expand=True)
     table.add_column("#", style="dim", justify="right", no_wrap=True)
-    table.add_column("similarity", style="green", justify="right", no_wrap=True)
+    table.add_column("cosine", justify="right", no_wrap=True)
     table.add_column("legs", no_wrap=True)
+    table.add_column("document", max_width=DOCUMENT_WIDTH)
     table.add_column("chunk", style="cyan", **ID_COLUMN)
     table.add_column("text", no_wrap=True, ratio=1)
     for chunk in answer.chunks:
         legs = " ".join(f"{leg.leg}:{leg.rank}" for leg in chunk.scores.legs)
         similarity = "" if chunk.similarity_score is None else f"{chunk.similarity_score:.3f}"
-        table.add_row(str(chunk.rank), similarity, legs, id_cell(chunk.chunk_id), short(chunk.text))
+        table.add_row(
+            str(chunk.rank),
+            similarity,
+            legs,
+            title_of(chunk, corpus, paths),
+            id_cell(chunk.chunk_id),
+            short(chunk.text),
+        )
     return table
+
+
+def k_line(requested: int, used: int) -> str:
+    """Return the number of chunks of an answer, and that which was asked for where it was clamped.
+
+    >>> k_line(3, 10), k_line(12, 12)
+    ('k 10 (asked for 3)', 'k 12')
+    """
+    return f"k {used}" if requested == used else f"k {used} (asked for {requested})"
 
 
 def _counts(metrics: HybridMetrics) -> dict[str, int]:

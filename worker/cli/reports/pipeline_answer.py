@@ -12,6 +12,8 @@ from rich.table import Table
 from worker.cli.reports.answers import short
 from worker.cli.terminal import styled
 from worker.core.prompting.costs import written
+from worker.inspector.view.run import run_view
+from worker.inspector.view.wording import STYLES, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,13 +26,6 @@ if TYPE_CHECKING:
 
 SNIPPET = 240
 _LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"
-_VERDICTS = {
-    "verbatim": "green",
-    "normalised": "green",
-    "elided": "yellow",
-    "misattributed": "magenta",
-    "not_found": "yellow",
-}
 
 
 def answer_report(answer: PipelineAnswer, *, brief: bool = False) -> Group:
@@ -40,14 +35,13 @@ def answer_report(answer: PipelineAnswer, *, brief: bool = False) -> Group:
 
 def _parts(answer: PipelineAnswer, brief: bool) -> Iterator[RenderableType]:
     yield Padding(_said(answer), (0, 0, 1, 2))
+    yield from map(styled, run_view(answer).said)
     if answer.citations:
         yield styled("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
     if answer.unknown_labels:
         yield _line("unknown labels", ", ".join(answer.unknown_labels), "red")
     if answer.unreadable_labels:
         yield _line("unreadable labels", ", ".join(answer.unreadable_labels), "red")
-    if answer.answer is not None:
-        yield _line("supported", supported_line(answer.supported))
     if answer.costs:
         yield _line("costs", costs_line(answer.costs))
     for warning in answer.trace.warnings:
@@ -77,16 +71,15 @@ def sources_table(answer: PipelineAnswer) -> Table:
     )
     sections = any(citation.section for citation in answer.citations)
     for name in ("label", "document", "where", *(["in section"] if sections else []), "quote"):
-        table.add_column(name, no_wrap=name in {"label", "quote"}, max_width=34)
+        table.add_column(name, no_wrap=name == "label", max_width=34)
     table.add_column("text of the source", ratio=1)
     for citation in answer.citations:
-        quote = citation.quote or "none"
         table.add_row(
             styled((citation.label, "bold cyan")),
             citation.source_path or citation.url_or_doi or "",
             where(citation),
             *([citation.section or ""] if sections else []),
-            styled((quote.replace("_", " "), _VERDICTS.get(quote, "dim"))),
+            _quote(citation),
             short(citation.snippet, SNIPPET),
         )
     return table
@@ -94,29 +87,21 @@ def sources_table(answer: PipelineAnswer) -> Table:
 
 def _source_line(citation: Cited) -> Text:
     place = ", ".join(part for part in (citation.source_path or citation.url_or_doi, where(citation)) if part)
-    quote = f" ({citation.quote.replace('_', ' ')})" if citation.quote else ""
-    return styled((f"[{citation.label}]", "bold cyan"), f" {place}{quote}")
+    return styled((f"[{citation.label}]", "bold cyan"), f" {place}: ") + _quote(citation)
+
+
+def _quote(citation: Cited) -> Text:
+    """Return what is said of the words that are quoted with a label."""
+    if citation.quote is None:
+        return styled(("nothing is quoted", "dim"))
+    verdict = said("quote", citation.quote)
+    return styled((verdict.words, STYLES[verdict.tone]))
 
 
 def where(citation: Cited) -> str:
     """Return page and heading of a citation, as far as known."""
     page = f"p. {citation.page_number}" if citation.page_number is not None else None
     return ", ".join(part for part in (page, citation.heading) if part)
-
-
-def supported_line(supported: Sequence[float | None]) -> str:
-    """Return the share of the answer's words that its cited sources contain; a sentence without a label counts as 0.
-
-    >>> supported_line([1.0, 0.5, 0.0, None])
-    '50 % of the words of 3 sentences, on average (the least: 0 %)'
-    """
-    known = [share for share in supported if share is not None]
-    if not known:
-        return "not checked, because the answer has no sentence (code is not checked)"
-    mean, least = (round(100 * share) for share in (sum(known) / len(known), min(known)))
-    if len(known) == 1:
-        return f"{mean} % of the words of 1 sentence"
-    return f"{mean} % of the words of {len(known)} sentences, on average (the least: {least} %)"
 
 
 def costs_line(costs: Sequence[Cost]) -> str:

@@ -11,6 +11,7 @@ from rich.console import Group
 from rich.table import Table
 
 from worker.cli.terminal import ID_COLUMN, id_cell, styled
+from worker.inspector.view.wording import said, scales
 from worker.jobs.pipeline.wire import as_answer
 
 if TYPE_CHECKING:
@@ -60,7 +61,9 @@ def _parts(title: str, recorded: AnswerTrace, everything: bool) -> Iterator[Rend
     request, trace = recorded.package.request, recorded.package.trace
     yield styled((title, "bold"))
     yield _line("question", request.question)
-    yield _line("mode", f"{request.mode}, profile {recorded.package.profile}: {recorded.response.status}")
+    yield _line(
+        "mode", f"{request.mode}, profile {recorded.package.profile}: {said('status', recorded.response.status).words}"
+    )
     for leg, text in trace.queries.items():
         yield _line(f"searched for ({leg})", text)
     for i, text in enumerate(trace.hyde, 1):
@@ -68,6 +71,9 @@ def _parts(title: str, recorded: AnswerTrace, everything: bool) -> Iterator[Rend
     yield _line("models", ", ".join(f"{what}: {name}" for what, name in trace.models.items()))
     yield stages_table(trace.stages, trace.legs)
     yield candidates_table(recorded, None if everything else LEFT_SHOWN)
+    legs = dict.fromkeys(leg.leg for one in recorded.candidates for leg in one.scores.legs)
+    if legs:
+        yield _line("scores", f"{scales(legs)}; after a stage: the score that ordered it, for this list only")
     for found in recorded.package.remote_sources:
         yield _line(f"remote source ({found.provider})", found.title or found.url)
     if recorded.package.costs:
@@ -81,7 +87,7 @@ def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Tab
     total = sum(stage.duration_ms for stage in stages)
     table = Table(title="stages", title_justify="left", caption=f"{total:.1f} ms together")
     table.add_column("stage", no_wrap=True)
-    table.add_column("ms", justify="right", no_wrap=True, style="green")
+    table.add_column("ms", justify="right", no_wrap=True)
     table.add_column("", width=BAR, no_wrap=True)
     table.add_column("candidates after", justify="right")
     table.add_column("counted")

@@ -81,12 +81,14 @@ class CheckedSentence:
         supported: in [0, 1] or ``None``, as this module says.
         quotes: the sentence itself if it stands in a cited source; else its passages in quotation marks. None is
             checked where no label stands with the sentence.
+        is_copied: True if the whole sentence stands in a cited source, with no word left out or put in.
     """
 
     span: Span
     labels: tuple[str, ...]
     supported: float | None
     quotes: tuple[QuoteCheck, ...]
+    is_copied: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +167,8 @@ def check_answer(answer: str, sources: Mapping[str, str]) -> AnswerReport:
 
 def _checked(statement: Statement, quotes: _Quotes, words: Mapping[str, frozenset[str]]) -> CheckedSentence:
     checks = quotes.of(statement) if statement.labels else ()
-    whole = any(check.quote == statement.text and check.label and not check.denies for check in checks)
+    of_whole = [check for check in checks if check.quote == statement.text and check.label]
+    whole = any(not check.denies for check in of_whole)
     said = frozenset(terms(statement.text))
     if not said:
         supported = None
@@ -175,7 +178,8 @@ def _checked(statement: Statement, quotes: _Quotes, words: Mapping[str, frozense
         denying = {term for check in checks if check.denies for term in terms(check.quote)}
         missing = said.difference(*(words[label] for label in statement.labels)) | (said & denying)
         supported = (len(said) - len(missing)) / len(said)
-    return CheckedSentence(statement.span, statement.labels, supported, checks)
+    is_copied = any(check.verdict in {"verbatim", "normalised"} for check in of_whole)
+    return CheckedSentence(statement.span, statement.labels, supported, checks, is_copied)
 
 
 _CITED = "cited"

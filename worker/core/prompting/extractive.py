@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAME, VERSION = "extractive", "1"
 
-NO_ANSWER = "The sources hold no answer to this question."
+NO_ANSWER = "No answer to this question was found in the sources."
 
 MOST_SENTENCES, MOST_CHARACTERS = 5, 1200
 
@@ -72,7 +72,7 @@ def answer(
     >>> answer("Does phantom power harm a ribbon?", [LabelledSource("S1", 0, manual)])
     'Phantom power can tear the ribbon. [S1]'
     >>> answer("Who won the race?", [LabelledSource("S1", 0, manual)])
-    'The sources hold no answer to this question.'
+    'No answer to this question was found in the sources.'
 
     Args:
         question: any text.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from worker.inspector.rendering import percent, words
+from worker.inspector.rendering import words
 from worker.inspector.terminal.lines import (
     ADDED,
     BLANK,
@@ -29,17 +29,15 @@ from worker.inspector.terminal.lines import (
     paragraphs,
     plain,
 )
+from worker.inspector.view.answer import AnswerText
 from worker.inspector.view.candidates import where
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.inspector.view.answer import AnswerText, Segment
+    from worker.inspector.view.answer import Segment
     from worker.inspector.view.run import RunView
     from worker.inspector.view.sources import QuoteView, SourceView
-
-WEAK = 0.5
-"""Sentences of which a smaller share stands in the cited sources are marked."""
 
 
 def head_lines(view: RunView) -> Iterator[Line]:
@@ -49,7 +47,9 @@ def head_lines(view: RunView) -> Iterator[Line]:
     if about.question:
         yield Line(inline(about.question, 300, "bold"))
     degraded = (joined("degraded:", badge(code), by=" ") for code in view.degraded)
-    yield Line(joined(words(view.task), badge(view.status), badge(view.short_reason), *degraded))
+    yield Line(joined(words(view.task), badge(view.status, "status"), badge(view.short_reason, "reason"), *degraded))
+    if view.answer is None:
+        yield from map(note, view.said)
     yield from facts((*about.job, *view.facts))
     for warning in view.warnings:
         yield Line(joined(Text("warning", "yellow"), inline(warning, 300)))
@@ -65,7 +65,7 @@ def answer_lines(view: RunView, current: int = 0) -> list[Line]:
     lines = [*head_lines(view), BLANK]
     if view.answer is None:
         return [*lines, note(without_answer(view))]
-    return [*lines, *paragraphs(answer_text(view.answer, current)), BLANK, *_support(view.answer), *_uncited(view)]
+    return [*lines, *paragraphs(answer_text(view.answer, current)), BLANK, *_known(view), *_uncited(view)]
 
 
 def without_answer(view: RunView) -> str:
@@ -78,7 +78,7 @@ def without_answer(view: RunView) -> str:
 
 
 def answer_text(answer: AnswerText, current: int = -1) -> Text:
-    """Return the text with its marks, one of them chosen; a weakly supported sentence ends with its share."""
+    """Return the text with its marks, one of them chosen; sentences with few words of their sources are slanted."""
     found, number, left = Text(), -1, MOST
     for segment in answer.segments:
         number += bool(segment.labels)
@@ -94,7 +94,7 @@ def _style(segment: Segment, *, is_current: bool) -> str:
         return CURRENT if is_current else CITED
     if segment.problem:
         return PROBLEM
-    return "italic" if segment.supported is not None and segment.supported < WEAK else ""
+    return "italic" if segment.is_weak else ""
 
 
 def cited_labels(view: RunView) -> list[str]:
@@ -102,11 +102,10 @@ def cited_labels(view: RunView) -> list[str]:
     return [segment.labels[0] for segment in view.answer.segments if segment.labels] if view.answer else []
 
 
-def _support(answer: AnswerText) -> Iterator[Line]:
-    if answer.supported is not None:
-        yield note(f"{percent(answer.supported)} of the words are in the cited sources")
-    weak = sum(one.supported is not None and one.supported < WEAK and bool(one.text.strip()) for one in answer.segments)
-    if weak:
+def _known(view: RunView) -> Iterator[Line]:
+    yield from map(note, view.said)
+    answer = view.answer or AnswerText(())
+    if any(one.is_weak and one.text.strip() for one in answer.segments):
         yield note("in italics: sentences of which less than half is in the cited sources")
     for kind, names in (("unknown", answer.unknown), ("unreadable", answer.unreadable)):
         for name in names:
@@ -141,7 +140,7 @@ def source_lines(source: SourceView, *, whole: bool = False) -> list[Line]:
 def source_head(source: SourceView) -> Iterator[Line]:
     """Yield label, title, verdict and place of a source."""
     label = Text(f"[{source.label}]", "bold")
-    yield Line(joined(label, inline(source.title, 200, "bold"), badge(source.verdict)))
+    yield Line(joined(label, inline(source.title, 200, "bold"), badge(source.verdict, "quote")))
     ids = (named(one, 100) for one in (source.corpus, source.chunk_id, source.url) if one)
     yield Line(joined(inline(where(source.page, source.section), 200), *ids, by=" · "), 5)
 
@@ -150,7 +149,7 @@ def quote_lines(quote: QuoteView, known: str | None) -> Iterator[Line]:
     """Yield what became of a quote, unless there is nothing to say beyond its source's verdict."""
     if quote.verdict == known and not (quote.denies or quote.normalised or quote.put_in or quote.found_in):
         return
-    parts = [badge(quote.verdict)]
+    parts = [badge(quote.verdict, "quote")]
     if quote.denies:
         parts.append(Text("leaves out or adds a denial, a limit or a number", PROBLEM))
     if quote.normalised:
@@ -168,7 +167,7 @@ def turn_lines(view: RunView) -> list[Line]:
     """Return the lines of an answer in a conversation: its text, and one line for each cited source."""
     if view.answer is None:
         return [note(without_answer(view))]
-    lines = [*paragraphs(answer_text(view.answer)), BLANK]
+    lines = [*paragraphs(answer_text(view.answer)), *map(note, view.said), BLANK]
     return lines + [line for source in view.sources if source.is_cited for line in source_head(source)]
 
 

@@ -439,8 +439,10 @@ class Terminal(App[None]):
         self._asking = False
         self._open_run(name)
         self._turns += [line for view in page.views for line in turn_lines(view)]
-        self._turns.append(note("2: the answer with its sources, 3: its trace"))
+        self._turns.append(note("2: the answer with its sources, 3: its trace, i: the next question"))
         self._show_turns()
+        if self._pane == "ask" and not self.query_one("#question", Input).value:
+            self._focus_pane()  # digits open panes, unless the next question is being written
 
     def _not_answered(self, question: str, said: str) -> None:
         self._asking = False

@@ -54,7 +54,7 @@ def _conflicts(view: CitationsView, current: int) -> Iterator[Line]:
 def _conflict(conflict: ConflictView, *, is_current: bool) -> Iterator[Line]:
     differs = f"differs by {', '.join(conflict.differs)}" if conflict.differs else ""
     kind = inline(words(conflict.kind), style=CURRENT) if is_current else badge(conflict.kind)
-    yield Line(joined(kind, inline(differs, 120), badge(conflict.decision)))
+    yield Line(joined(kind, inline(differs, 120), badge(conflict.decision, "decision")))
     for side in conflict.sides:
         yield from _side(side, weighs=conflict.kind == "weight_differs")
     if conflict.diff:
@@ -66,7 +66,7 @@ def _conflict(conflict: ConflictView, *, is_current: bool) -> Iterator[Line]:
 def _side(side: ConflictSide, *, weighs: bool) -> Iterator[Line]:
     page = "" if side.page is None else f"p. {side.page}"
     weight = f"weight {side.weight}" if weighs else ""
-    yield Line(joined(inline(side.source_id, 100, "bold"), page, named(side.chunk_id, 100), weight, by=" · "), 2)
+    yield Line(joined(inline(side.title, 100, "bold"), page, named(side.chunk_id, 100), weight, by=" · "), 2)
     yield from paragraphs(marked(side.shown), 4)
 
 
@@ -77,8 +77,8 @@ def _citations(view: CitationsView) -> Iterator[Line]:
         yield note("Nothing is cited.")
     room = MOST_CITATIONS
     for section, citations in view.sections:
-        if room > 0:
-            yield Line(inline(section, 160, DIFFERS))
+        if room > 0 and (section or len(view.sections) > 1):
+            yield Line(inline(section or "in no section", 160, DIFFERS))
         for one in citations[: max(room, 0)]:
             yield from _citation(one)
         room -= len(citations)
@@ -87,8 +87,8 @@ def _citations(view: CitationsView) -> Iterator[Line]:
 
 def _citation(one: CitationView) -> Iterator[Line]:
     page = "" if one.page is None else f"p. {one.page}"
-    source = joined(inline(one.source_id, 100, "bold"), page, named(one.chunk_id, 100), by=" · ")
-    yield Line(joined(badge(one.verdict or "missing"), source), 2)
+    source = joined(inline(one.title, 100, "bold"), page, named(one.chunk_id, 100), by=" · ")
+    yield Line(joined(badge(one.verdict or "missing", "pin"), source), 2)
     checks = f"text has its hash: {_CHECKS[one.integrity]} · visible to you: {_CHECKS[one.authorised]}"
     yield note(f"{checks} · weight {number(one.weight)}", 4)
     yield Line(inline(one.text, 600, QUIET), 4)

@@ -36,7 +36,7 @@ def drift_lines(view: DriftView | None) -> list[Line]:
     counts = (inline(f"{count} {verdict}") for verdict, count in view.verdicts)
     return [
         heading("Drift"),
-        Line(joined(badge("drifted" if view.drifted else "same"), *counts)),
+        Line(joined(badge("drifted" if view.drifted else "same", "drift"), *counts)),
         Line(joined(Text("digest", QUIET), named(view.digest, 100), by=" ")),
         BLANK,
         *(line for pin in view.pins[:MOST_PINS] for line in _pin(pin)),
@@ -50,7 +50,7 @@ def drift_lines(view: DriftView | None) -> list[Line]:
 
 def _pin(pin: PinView) -> Iterator[Line]:
     places = f"{pin.places} places" if pin.places > 1 else ""
-    yield Line(joined(badge(pin.verdict), named(pin.chunk_id or f"{pin.chunk_hash[:19]}…", 100), places))
+    yield Line(joined(badge(pin.verdict, "pin"), named(pin.chunk_id or f"{pin.chunk_hash[:19]}…", 100), places))
     if pin.diff:
         yield from paragraphs(difference(pin.diff), 4)
     elif pin.text is not None:

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from worker.core.text.visible import visible, visible_line
-from worker.inspector.rendering import short, tone, words
+from worker.inspector.rendering import short, words
+from worker.inspector.view.wording import STYLES, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from worker.inspector.view.pieces import DiffPiece, Piece
     from worker.inspector.view.run import Facts
-
-TONES = {"good": "green", "info": "cyan", "fair": "yellow", "odd": "magenta", "bad": "bold red", "plain": ""}
-"""Tone → style of its words."""
 
 HEADING, QUIET, ID, PROBLEM = "bold underline", "dim", "cyan", "bold red"
 CITED, CURRENT = "bold cyan", "bold reverse"
@@ -77,13 +75,14 @@ def named(text: str | None, length: int = NAME) -> Text:
     return Text(flat if len(flat) <= length else flat[: length - 1] + "…", ID)
 
 
-def badge(word: str | None) -> Text:
-    """Return a verdict or a status in the colour of its tone.
+def badge(code: str | None, kind: str = "") -> Text:
+    """Return what is said of a verdict or a status, in the colour of its tone.
 
-    >>> badge("not_found").plain
-    'not found'
+    >>> badge("verbatim", "quote").plain
+    'copied word for word'
     """
-    return inline(words(word), NAME, TONES[tone(word)])
+    verdict = said(kind, code or "")
+    return inline(verdict.words, NAME, STYLES[verdict.tone])
 
 
 def joined(*parts: Text | str | None, by: str = "  ") -> Text:

@@ -29,10 +29,10 @@ FILTERS = {
 
 def run_entry(run: ListedRun) -> Text:
     """Return a run of the list, on two lines: name, time and state; tasks and question."""
-    outcomes = (badge(one) for one in dict.fromkeys(filter(None, run.outcomes)))
-    degraded = badge("degraded") if run.degraded else None
+    outcomes = (badge(one, "status") for one in dict.fromkeys(filter(None, run.outcomes)))
+    degraded = badge("degraded", "status") if run.degraded else None
     name = joined(named(run.subject_id, 24), named(run.run_id, 24), by=" / ")
-    state = joined(name, Text(moment(run.created_at)[:19], QUIET), *outcomes, degraded, badge(run.drift))
+    state = joined(name, Text(moment(run.created_at)[:19], QUIET), *outcomes, degraded, badge(run.drift, "drift"))
     question = next(filter(None, run.questions), "")
     tasks = ", ".join(map(words, dict.fromkeys(run.tasks)))
     modes = ", ".join(dict.fromkeys(filter(None, run.modes)))

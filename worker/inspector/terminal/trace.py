@@ -24,7 +24,8 @@ from worker.inspector.terminal.lines import (
     paragraphs,
     plain,
 )
-from worker.inspector.view.candidates import where
+from worker.inspector.view.candidates import columns_of, where
+from worker.inspector.view.wording import SCORES, scale, scales
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 MOST_CANDIDATES, MOST_PLACES, MOST_CONTEXT = 500, 15, 2000
 TRACK, BEFORE_TRACK = 24, 20
 """Columns of the track of a bar, and of the name before it."""
-
-_SCORES = (("similarity", "similarity"), ("fused", "fused"), ("rerank", "rerank"), ("temporal", "recency"))
 
 
 def trace_lines(view: RunView) -> list[Line]:
@@ -94,9 +93,11 @@ def candidates_lines(view: RunView) -> Iterator[Line]:
     yield heading("Candidates", f"{len(view.kept)} kept of {len(view.candidates)}")
     if not view.candidates:
         yield note("Nothing was found.")
-    several = len({one.corpus for one in view.candidates}) > 1
+    columns = columns_of(view.candidates)
+    if columns.scores:
+        yield note(scales([name for _, name in columns.scores]))
     for one in view.candidates[:MOST_CANDIDATES]:
-        yield from _candidate(one, several=several)
+        yield from _candidate(one, several=columns.several)
     yield from more(len(view.candidates) - MOST_CANDIDATES, "candidates")
 
 
@@ -104,12 +105,12 @@ def _candidate(one: CandidateView, *, several: bool) -> Iterator[Line]:
     rank = Text(f"{'–' if one.rank is None else f'{one.rank}.':>4}")
     label = f"[{one.label}]" if one.label else ""
     corpus = inline(one.corpus, 30, QUIET) if several else None
-    yield Line(joined(rank, label, badge(one.outcome), corpus, named(one.chunk_id, 100), by=" "))
-    if place := where(one.page, one.section):
-        yield Line(inline(place, 80), 5)
+    yield Line(joined(rank, label, badge(one.outcome, "outcome"), corpus, named(one.chunk_id, 100), by=" "))
+    if place := joined(inline(one.title, 80), inline(where(one.page, one.section), 80), by=", "):
+        yield Line(place, 5)
     if one.stage:
         yield Line(joined(inline(f"left at {words(one.stage)}:"), inline(one.reason, 80), by=" "), 5)
-    scores = (f"{name} {number(getattr(one, field), 4)}" for field, name in _SCORES if getattr(one, field) is not None)
+    scores = (f"{name} {number(getattr(one, field), 4)}" for field, name in SCORES if getattr(one, field) is not None)
     legs = (inline(f"{leg.leg} {leg.rank}.") for leg in one.legs)
     stages = (
         inline(f"after {words(stage.stage)} {stage.rank}. {number(stage.score)}".rstrip()) for stage in one.stages
@@ -134,7 +135,7 @@ def legs_lines(view: RunView) -> Iterator[Line]:
 def _leg(leg: Leg, kept: Iterable[Place]) -> Iterator[Line]:
     took = "" if leg.duration_ms is None else f"{number(leg.duration_ms, 1)} ms"
     methods = inline(", ".join(words(one) for one in leg.methods if one), 80)
-    yield Line(joined(inline(leg.name, 60, "bold"), inline(leg.corpus), took, methods, by=" · "))
+    yield Line(joined(inline(leg.name, 60, "bold"), inline(leg.corpus), took, methods, scale(leg.name), by=" · "))
     if leg.query:
         yield Line(inline(leg.query, 160, QUIET), 2)
     for chunk_id, rank in leg.places[:MOST_PLACES]:

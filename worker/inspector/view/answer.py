@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.citations.answering import check_answer
+from worker.core.prompting.extractive import NO_ANSWER
 from worker.inspector.view.pieces import cut
 from worker.inspector.view.sources import QuoteView, SourceView, checked_quote
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from worker.core.text.brackets import Span
 
 MarkKind = Literal["label", "unknown", "unreadable", "sentence"]
+
+WEAK = 0.5
+"""Sentences of which a smaller share of the words stands in the cited sources are marked."""
 
 _HEAD = re.compile(r"Sources, each between two lines with the mark (?P<mark>[0-9a-f]{12})\.")
 
@@ -29,13 +33,18 @@ class Segment:
         text: the segment; all segments together are the answer.
         labels: sources that it cites, if it is a citation mark.
         problem: ``unknown`` or ``unreadable`` if it looks like a mark and leads to no source.
-        supported: share of the sentence's words that its cited sources contain, 0-1; None outside sentences.
+        coverage: share of the sentence's words that its cited sources contain, 0-1; None outside sentences.
     """
 
     text: str
     labels: tuple[str, ...] = ()
     problem: Literal["unknown", "unreadable"] | None = None
-    supported: float | None = None
+    coverage: float | None = None
+
+    @property
+    def is_weak(self) -> bool:
+        """True if less than `WEAK` of the sentence's words are in its cited sources."""
+        return self.coverage is not None and self.coverage < WEAK and not self.problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +53,17 @@ class AnswerText:
 
     Attributes:
         segments: the text, in order.
-        supported: mean over the sentences, 0-1; None if no sentence has words to support.
+        sentences: number of its sentences.
+        copied: those that stand whole in a source that they cite.
+        is_refusal: True if it only says that no answer was found.
         unknown: marks without a source.
         unreadable: brackets that could not be read whole.
     """
 
     segments: tuple[Segment, ...]
-    supported: float | None = None
+    sentences: int = 0
+    copied: int = 0
+    is_refusal: bool = False
     unknown: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
 
@@ -74,9 +87,12 @@ def answer_views(answer: str, sources: Sequence[SourceView]) -> tuple[AnswerText
     """
     texts = {source.label: source.text for source in sources}
     report = check_answer(answer, texts)
+    is_refusal = answer == NO_ANSWER
     text = AnswerText(
-        segments(answer, report),
-        report.supported,
+        (Segment(answer),) if is_refusal else segments(answer, report),
+        len(report.sentences),
+        sum(sentence.is_copied for sentence in report.sentences),
+        is_refusal,
         tuple(name for name, _ in report.unknown),
         tuple(name for name, _ in report.unreadable),
     )
@@ -95,8 +111,8 @@ def segments(answer: str, report: AnswerReport) -> tuple[Segment, ...]:
         kinds = dict(piece.marks)
         labels = tuple(str(value) for kind, value in piece.marks if kind == "label")
         problem = _problem(kinds) if not labels else None
-        supported = kinds.get("sentence")
-        found.append(Segment(piece.text, labels, problem, supported if isinstance(supported, float) else None))
+        coverage = kinds.get("sentence")
+        found.append(Segment(piece.text, labels, problem, coverage if isinstance(coverage, float) else None))
     return tuple(found)
 
 

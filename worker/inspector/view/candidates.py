@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from worker.inspector.view.wording import SCORES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -86,7 +88,7 @@ class CandidateView:
         stage: stage at which it left; None if kept.
         reason: reason why it left; None if kept.
         label: label in the context; None without one.
-        document_id, page, section: its place; None if unknown.
+        document_id, title, page, section: its place; None if unknown; without a title, that is the document's id.
         text: its text; None unless kept.
         chunk_hash: hash of the text; None if dropped.
         similarity: cosine similarity to the query; None if unknown.
@@ -103,6 +105,7 @@ class CandidateView:
     reason: str | None = None
     label: str | None = None
     document_id: str | None = None
+    title: str | None = None
     page: int | None = None
     section: str | None = None
     text: str | None = None
@@ -121,7 +124,11 @@ class CandidateView:
 
 
 def kept_candidate(
-    chunk: RankedChunk | FusedChunk, corpus: str, label: str | None = None, stages: Sequence[StageRank] = ()
+    chunk: RankedChunk | FusedChunk,
+    corpus: str,
+    label: str | None = None,
+    stages: Sequence[StageRank] = (),
+    paths: Mapping[str, str] | None = None,
 ) -> CandidateView:
     """Return the candidate of a chunk of an answer."""
     scores = getattr(chunk, "scores", None)
@@ -132,6 +139,7 @@ def kept_candidate(
         rank=chunk.rank,
         label=label,
         document_id=chunk.document_id,
+        title=title_of(chunk, corpus, paths or {}),
         page=chunk.page,
         section=chunk.section,
         text=chunk.text,
@@ -181,10 +189,6 @@ def changing(rankings: Iterable[Ranking]) -> list[Ranking]:
     return found
 
 
-SCORES = (("similarity", "similarity"), ("fused", "fused"), ("rerank", "rerank"), ("temporal", "recency"))
-"""Fields of a candidate that are scores, and their names for readers."""
-
-
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Columns of a table of candidates: only those that say something.
@@ -226,6 +230,18 @@ def labels_by_place(source_labels: Mapping[str, Mapping[str, str]]) -> dict[Plac
     return {
         (name.get("corpus", ""), name["chunk_id"]): label for label, name in source_labels.items() if "chunk_id" in name
     }
+
+
+def title_of(chunk: FoundChunk, corpus: str, paths: Mapping[str, str]) -> str:
+    """Return the readable name of a chunk's document: a field of its metadata, else its id.
+
+    Args:
+        chunk: the chunk.
+        corpus: its corpus.
+        paths: corpus → name of that field.
+    """
+    named = chunk.metadata.get(paths.get(corpus, ""))
+    return named if isinstance(named, str) and named else chunk.document_id
 
 
 def where(page: int | None, section: str | None) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from retrieval_client.canonical import canonical_sha256
-from worker.core.citations.document import UNKNOWN_SECTION
 from worker.inspector.view.pieces import DiffPiece, Piece, condensed, cut, steps_each, word_diff
 from worker.inspector.view.sources import QuoteView, contract_quote, excerpt_bounds
 
@@ -26,8 +25,9 @@ class CitationView:
 
     Attributes:
         index: its place in the document, from 0.
-        section: the section that uses it, ``unknown`` for none.
+        section: the section that uses it, ``""`` for none.
         source_id: its document.
+        title: readable name of the document; its id without one.
         chunk_id, page: its place; None if unknown.
         text: the cited text.
         weight: its weight, 0-1.
@@ -40,6 +40,7 @@ class CitationView:
     index: int
     section: str
     source_id: str
+    title: str
     chunk_id: str | None
     page: int | None
     text: str
@@ -57,6 +58,7 @@ class ConflictSide:
     Attributes:
         citation: index of its citation.
         source_id: its source.
+        title: readable name of the source; its id without one.
         chunk_id, page: its place; None if unknown.
         sentence: the text in conflict; pieces with a mark are where the sides differ.
         weight: the citation's weight.
@@ -64,6 +66,7 @@ class ConflictSide:
 
     citation: int
     source_id: str
+    title: str
     chunk_id: str | None
     page: int | None
     sentence: tuple[Piece[Literal["differs"]], ...]
@@ -107,7 +110,7 @@ class CitationsView:
     """Citations of a run.
 
     Attributes:
-        sections: name and citations of each section, in the document's order.
+        sections: name and citations of each section, in the document's order; name ``""`` for citations of none.
         conflicts: in the document's order.
         quotes: checked quotes, in the job's order.
         left_out: recorded chunks that changed or are not visible, which are not cited.
@@ -127,23 +130,27 @@ class CitationsView:
         return tuple(sorted(found, key=lambda citation: citation.index))
 
 
-def citations_view(answer: Citations, decisions: Mapping[str, Decision] | None = None) -> CitationsView:
+def citations_view(
+    answer: Citations, decisions: Mapping[str, Decision] | None = None, titles: Mapping[str, str] | None = None
+) -> CitationsView:
     """Return the view of an answer of `build_citations`.
 
     Args:
         answer: the answer.
         decisions: conflict key → the reader's decision.
+        titles: document id → readable name.
     """
+    titles = titles or {}
     cited: Sequence[Mapping[str, Any]] = answer.citations["all_citations"]
     checks: Sequence[CitationCheck | None] = answer.verification or [None] * len(cited)
     sections: dict[str, list[CitationView]] = {}
     for index, (citation, check) in enumerate(zip(cited, checks, strict=True)):
-        view = _citation(index, citation, check)
+        view = _citation(index, citation, check, titles)
         sections.setdefault(view.section, []).append(view)
     steps = steps_each(len(answer.conflicts))
     return CitationsView(
         tuple((name, tuple(views)) for name, views in sections.items()),
-        tuple(_conflict(conflict, cited, decisions or {}, steps) for conflict in answer.conflicts),
+        tuple(_conflict(conflict, cited, decisions or {}, titles, steps) for conflict in answer.conflicts),
         tuple(map(contract_quote, answer.quotes)),
         sum(stage.counts.get("left_out", 0) for stage in answer.trace.stages),
         answer.artifact,
@@ -156,11 +163,14 @@ def conflict_key(conflict: Mapping[str, Any]) -> str:
     return canonical_sha256([conflict["kind"], sides])[:16]
 
 
-def _citation(index: int, citation: Mapping[str, Any], check: CitationCheck | None) -> CitationView:
+def _citation(
+    index: int, citation: Mapping[str, Any], check: CitationCheck | None, titles: Mapping[str, str]
+) -> CitationView:
     return CitationView(
         index=index,
-        section=citation["section"] or UNKNOWN_SECTION,
+        section=citation["section"] or "",
         source_id=citation["source_id"],
+        title=titles.get(citation["source_id"], citation["source_id"]),
         chunk_id=citation.get("chunk_id"),
         page=citation.get("page"),
         text=citation["text"],
@@ -173,21 +183,26 @@ def _citation(index: int, citation: Mapping[str, Any], check: CitationCheck | No
 
 
 def _conflict(
-    conflict: Mapping[str, Any], cited: Sequence[Mapping[str, Any]], decisions: Mapping[str, Decision], steps: int
+    conflict: Mapping[str, Any],
+    cited: Sequence[Mapping[str, Any]],
+    decisions: Mapping[str, Decision],
+    titles: Mapping[str, str],
+    steps: int,
 ) -> ConflictView:
     key = conflict_key(conflict)
-    sides = tuple(_side(side, cited[side["index"]]) for side in conflict["sides"])
+    sides = tuple(_side(side, cited[side["index"]], titles) for side in conflict["sides"])
     diff = _difference(sides, steps)
     return ConflictView(key, conflict["kind"], tuple(conflict["differs"]), sides, diff, decisions.get(key))
 
 
-def _side(side: Mapping[str, Any], citation: Mapping[str, Any]) -> ConflictSide:
+def _side(side: Mapping[str, Any], citation: Mapping[str, Any], titles: Mapping[str, str]) -> ConflictSide:
     start, end = side["span"]
     marked: list[tuple[Span, Literal["differs"]]] = [((first, last), "differs") for first, last in side["tokens"]]
     sentence = cut(citation["text"], marked, start, end)
     return ConflictSide(
         side["index"],
         side["source_id"],
+        titles.get(side["source_id"], side["source_id"]),
         citation.get("chunk_id"),
         citation.get("page"),
         sentence,

@@ -21,9 +21,11 @@ from worker.inspector.view.candidates import (
     labels_by_place,
     legs_of,
     stage_ranks,
+    title_of,
 )
 from worker.inspector.view.sources import SourceView
 from worker.inspector.view.waterfall import Waterfall, leg_methods, leg_times, waterfall_of
+from worker.inspector.view.wording import nearness, said, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from worker.inspector.view.drift import DriftView
 
 Facts = tuple[tuple[str, str], ...]
+
+_OF_QUESTION = ("dense", "primary", "sparse")
+"""Legs whose similarities are to the question, not to a context or to a made answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class About:
         rankings: order of the candidates after each stage.
         legs: full results of the legs, where the record has them.
         recorded: the record's chunks, in its order.
+        paths: corpus → field of its chunks' metadata with the document's readable name.
     """
 
     subject_id: str = ""
@@ -69,6 +75,7 @@ class About:
     rankings: tuple[Ranking, ...] = ()
     legs: tuple[Leg, ...] = ()
     recorded: tuple[RecordedPlace, ...] = ()
+    paths: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +127,27 @@ class RunView:
         """Candidates in the answer, in its order."""
         return tuple(one for one in self.candidates if one.outcome == "kept")
 
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Sentences on what is known of the answer: how it is worded, and how near its nearest source is."""
+        if not self.kept:
+            return () if self.answer is None else (wording(self.answer),)
+        near = nearness(self.nearest, dict(self.models).get("embedder", ""))
+        return (near,) if self.answer is None else (wording(self.answer), near)
+
+    @property
+    def nearest(self) -> float | None:
+        """Highest cosine similarity of a source to the question itself; None if none is known."""
+        return max(
+            (
+                one.similarity
+                for one in self.kept
+                if one.similarity is not None
+                and (self.task == "retrieve_top_k" or any(leg.leg in _OF_QUESTION for leg in one.legs))
+            ),
+            default=None,
+        )
+
 
 def run_view(answer: TopK | Hybrid | PipelineAnswer, about: About | None = None) -> RunView:
     """Return the view of an answer.
@@ -138,7 +166,7 @@ def run_view(answer: TopK | Hybrid | PipelineAnswer, about: About | None = None)
 
 
 def _top_k_view(answer: TopK, about: About) -> RunView:
-    kept = [kept_candidate(chunk, answer.corpus) for chunk in answer.chunks]
+    kept = [kept_candidate(chunk, answer.corpus, paths=about.paths) for chunk in answer.chunks]
     facts = {"corpus": answer.corpus, "k": _asked(answer.k_requested, answer.k), **_search_facts(answer.trace.search)}
     query = about.question or None
     places = tuple((one.chunk_id, LegRank("dense", one.rank or 0, one.similarity)) for one in kept)
@@ -163,7 +191,11 @@ def _top_k_view(answer: TopK, about: About) -> RunView:
 
 def _hybrid_view(answer: Hybrid, about: About) -> RunView:
     corpora = list(answer.results)
-    kept = [kept_candidate(chunk, corpus) for corpus, part in answer.results.items() for chunk in part.chunks]
+    kept = [
+        kept_candidate(chunk, corpus, paths=about.paths)
+        for corpus, part in answer.results.items()
+        for chunk in part.chunks
+    ]
     times, methods = leg_times(answer.trace.search), leg_methods(answer.trace.search)
     legs = tuple(_timed(leg, times, methods) for leg in about.legs or legs_of(kept))
     states = {one.contextual for one in answer.metrics.values()}
@@ -178,7 +210,7 @@ def _hybrid_view(answer: Hybrid, about: About) -> RunView:
     return RunView(
         "retrieve_hybrid",
         about,
-        ", ".join(f"{corpus}: {part.status}" for corpus, part in answer.results.items()),
+        ", ".join(f"{corpus}: {said('status', part.status).words}" for corpus, part in answer.results.items()),
         ", ".join(dict.fromkeys(part.short_reason for part in answer.results.values() if part.short_reason)) or None,
         tuple(answer.degraded),
         tuple(one.contextual_error for one in answer.metrics.values() if one.contextual_error),
@@ -218,7 +250,8 @@ def _pipeline_view(answer: PipelineAnswer, about: About) -> RunView:
     labels, stages = labels_by_place(package.source_labels), stage_ranks(about.rankings)
     kept = [
         kept_candidate(
-            one, one.corpus, labels.get((one.corpus, one.chunk_id)), stages.get((one.corpus, one.chunk_id), ())
+            *(one, one.corpus, labels.get((one.corpus, one.chunk_id)), stages.get((one.corpus, one.chunk_id), ())),
+            about.paths,
         )
         for one in package.candidates
     ]
@@ -233,7 +266,7 @@ def _pipeline_view(answer: PipelineAnswer, about: About) -> RunView:
         for left in trace.left
         if (left["corpus"], left["chunk_id"]) not in inside
     ]
-    text, sources = _answered(answer)
+    text, sources = _answered(answer, about.paths)
     times, methods = leg_times(trace.search), leg_methods(trace.search)
     legs = tuple(replace(_timed(leg, times, methods), query=trace.queries.get(leg.name)) for leg in legs_of(kept))
     facts = {"profile": str(trace.search.get("profile", "")), "cache": trace.cache or ""}
@@ -260,12 +293,12 @@ def _pipeline_view(answer: PipelineAnswer, about: About) -> RunView:
     )
 
 
-def _answered(answer: PipelineAnswer) -> tuple[AnswerText | None, tuple[SourceView, ...]]:
-    sources = _labelled(answer)
+def _answered(answer: PipelineAnswer, paths: Mapping[str, str]) -> tuple[AnswerText | None, tuple[SourceView, ...]]:
+    sources = _labelled(answer, paths)
     return (None, sources) if answer.answer is None else answer_views(answer.answer, sources)
 
 
-def _labelled(answer: PipelineAnswer) -> tuple[SourceView, ...]:
+def _labelled(answer: PipelineAnswer, paths: Mapping[str, str]) -> tuple[SourceView, ...]:
     chunks = {(one.corpus, one.chunk_id): one for one in answer.package.candidates}
     remote = {(one.provider, one.url): one for one in answer.package.remote_sources}
     cited: dict[str, Cited] = {citation.label: citation for citation in answer.citations}
@@ -273,7 +306,7 @@ def _labelled(answer: PipelineAnswer) -> tuple[SourceView, ...]:
     for label, name in answer.package.source_labels.items():
         citation = cited.get(label)
         if chunk := chunks.get((name.get("corpus", ""), name.get("chunk_id", ""))):
-            title = (citation.source_path if citation else None) or chunk.document_id
+            title = (citation.source_path if citation else None) or title_of(chunk, chunk.corpus, paths)
             url = citation.url_or_doi if citation else None
             place = (chunk.corpus, chunk.chunk_id, chunk.document_id)
             found.append(SourceView(label, *place, title, chunk.page, chunk.section, url, chunk.text))

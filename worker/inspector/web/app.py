@@ -91,7 +91,7 @@ def make_app(
     """
     site = Site(
         settings,
-        RunViews(engine.reading),
+        RunViews(engine.reading, engine.paths),
         engine,
         Asking(engine),
         overview,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import re
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from markupsafe import escape
 from pydantic import SecretStr
 from tests.integration.asking import ask, asker
 from tests.integration.inspecting import (
@@ -382,16 +384,23 @@ def test_a_question_that_failed_can_be_asked_again(
 
     monkeypatch.setattr(engine, "handlers", {**engine.handlers, "run_pipeline": fails})
     with visitor(url) as alice:
-        form = {"csrf": csrf(alice), "question": HUM + " <b>", "mode": "grounded", "profile": "dense", "second": "hybrid"}
+        first = {
+            "question": HUM + " <b>",
+            "mode": "grounded",
+            "profile": "dense",
+            "second": "hybrid",
+            "csrf": csrf(alice),
+        }
+        form = first
         for _ in range(2):
             asked = alice.post("/ask", data=form).headers["location"]
             wait_for(lambda: "Ask again" in alice.get(asked).text)  # noqa: B023 -- called in this round
             shown = alice.get(asked).text
             assert shown.count("no answer to") == 2
-            assert "<h1" in shown.partition(html.escape(HUM + " <b>"))[0]
-            again = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', shown.partition("/ask\">")[2]))
+            assert "<h1" in shown.partition(str(escape(HUM + " <b>")))[0]
+            again = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', shown.partition('/ask">')[2]))
             form = {name: html.unescape(value) for name, value in again.items()}
-        assert form == {"csrf": csrf(alice), "question": HUM + " <b>", "mode": "grounded", "profile": "dense", "second": "hybrid"}
+        assert form == first
 
 
 def test_profiles_that_need_a_model_are_not_offered_without_one(pages: tuple[str, Engine, Settings]) -> None:
@@ -433,10 +442,7 @@ def test_a_source_stands_in_its_document(pages: tuple[str, Engine, Settings], ad
     """Between the chunks next to it, in their order, as far as row-level security lets the visitor see them."""
     url, engine, _ = pages
     answer = ask(engine, question=HUM, run=RUN)
-    chunk, document = admin.execute(
-        "SELECT id, document_id FROM document_chunks WHERE id = %s", [answer["citations"][0]["chunk_id"]]
-    ).fetchone() or ("", "")
-    label = answer["citations"][0]["label"]
+    chunk, label = answer["citations"][0]["chunk_id"], answer["citations"][0]["label"]
     admin.execute("UPDATE document_chunks SET page = 7 WHERE id = %s", [chunk])
     for i, page in enumerate((5, 6, 8, 9)):
         admin.execute(
@@ -447,18 +453,20 @@ def test_a_source_stands_in_its_document(pages: tuple[str, Engine, Settings], ad
     address = {**ADDRESS, "label": label}
     with visitor(url) as alice:
         shown = visit(alice, "source", address).text
-        places = [shown.index(text) for text in ("neighbour 0", "neighbour 1", 'id="here"', "neighbour 2", "neighbour 3")]
+        in_order = ("neighbour 0", "neighbour 1", 'id="here"', "neighbour 2", "neighbour 3")
+        places = [shown.index(text) for text in in_order]
         assert places == sorted(places)
         admin.execute("CREATE POLICY hidden ON document_chunks AS RESTRICTIVE FOR SELECT USING (id <> 'near-1')")
         shown = visit(alice, "source", address).text
         assert ("neighbour 0" in shown, "neighbour 1" in shown) == (True, False)
-        for stored, is_link in (("https://desk.example/a?b=c#page=7", True), ("javascript:alert(1)", False),
-                                ("https://a.example/\u202egnp", False), ("//a.example", False)):  # fmt: skip
-            admin.execute("UPDATE document_chunks SET metadata = jsonb_build_object('source_url', %s::text) WHERE id = %s",
-                          [stored, chunk])  # fmt: skip
-            links = re.findall(r'<a href="([^"]*)" rel="noreferrer noopener external"', visit(alice, "source", address).text)
-            assert links == [html.escape(stored)] * is_link, stored
-    assert document
+        for stored, is_link in (
+            ("https://desk.example/a?b=c#page=7", True),
+            *((wrong, False) for wrong in ("javascript:alert(1)", "https://a.example/\u202egnp", "//a.example")),
+        ):
+            metadata = json.dumps({"source_url": stored})
+            admin.execute("UPDATE document_chunks SET metadata = %s WHERE id = %s", [metadata, chunk])
+            links = re.findall(r'<a href="([^"]*)" rel="noreferrer', visit(alice, "source", address).text)
+            assert links == [str(escape(stored))] * is_link, stored
 
 
 # --- hostile texts ------------------------------------------------------------------------------
@@ -550,7 +558,7 @@ def test_a_deep_link_is_kept_through_signing_in(pages: tuple[str, Engine, Settin
 
 
 def test_a_question_of_a_session_that_ended_is_kept(pages: tuple[str, Engine, Settings]) -> None:
-    """It is in the form after signing in again, of this visitor's session only; nobody has asked it, or put it in an address."""
+    """It is in the form after signing in again, in this session only; it was not asked, nor put in an address."""
     url, _, _ = pages
     with httpx.Client(base_url=url) as client, visitor(url, "bob") as bob:
         form = {"question": HUM + ' "<b>', "mode": "grounded", "profile": "dense", "csrf": "of an old session"}
@@ -559,10 +567,10 @@ def test_a_question_of_a_session_that_ended_is_kept(pages: tuple[str, Engine, Se
         assert (ended.status_code, fields["question"]) == (403, form["question"])
         assert "csrf" not in fields
         refused = client.post("/sign-in", data={**fields, "token": "x"}).text
-        assert html.escape(form["question"]) in refused
+        assert escape(form["question"]) in refused
         assert client.post("/sign-in", data={**fields, "token": token()}).headers["location"] == "/ask"
         shown = client.get("/ask").text
-        assert f">{html.escape(form['question'])}</textarea>" in shown
+        assert f">{escape(form['question'])}</textarea>" in shown
         assert '<option value="dense" selected>' in shown
         assert "hum" not in client.get("/").text + bob.get("/ask").text
         expired = client.post("/ask", data={**form, "question": "another hum"})

@@ -34,9 +34,9 @@ def nearest_difference(quote: str, text: str) -> tuple[DiffPiece, ...]:
 
 
 def nearest_passage(quote: str, text: str) -> Span | None:
-    """Return the part of a text, as long as a quote, with the most of its runs of three characters; the first of equals.
+    """Return the part of a text, as long as a quote, with the most of its runs of three characters.
 
-    In time linear in both: each step to the right adds one run and drops one.
+    The first of several; in time linear in both, because each step to the right adds one run and drops one.
     """
     folded, wanted = _folded(text[:SEARCHED]), _folded(quote)
     width = len(wanted) - _GRAM + 1

@@ -117,7 +117,13 @@ class Visit:
 
 
 def _rendered(site: Site, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    shared = {"now": datetime.now(UTC), "root": site.root, "most_candidates": MOST_CANDIDATES, "most_conflicts": MOST_CONFLICTS, "here": template}
+    shared = {
+        "now": datetime.now(UTC),
+        "root": site.root,
+        "most_candidates": MOST_CANDIDATES,
+        "most_conflicts": MOST_CONFLICTS,
+        "here": template,
+    }
     return HTMLResponse(site.templates.get_template(template).render({**shared, **values}), status)
 
 
@@ -392,7 +398,9 @@ def compare(visit: Visit) -> Response:
     views = [_chosen(found.views, None) for found in pages]
     if views[0] is None or views[1] is None:
         raise InvalidJob("no such answer", "run")
-    answers = ["".join(segment.text for segment in view.answer.segments) if view and view.answer else "" for view in views]
+    answers = [
+        "".join(segment.text for segment in view.answer.segments) if view and view.answer else "" for view in views
+    ]
     return visit.page(
         "compare.html",
         sides=list(zip("AB", views, reversed(views), ("removed", "added"), strict=True)),
@@ -462,7 +470,9 @@ async def sign_in(request: Request) -> Response:
     try:
         principal = await run_in_threadpool(_identify_once, site, token)
     except Unavailable:
-        return _sign_in_page(site, given, 503, "Nobody can sign in now, because Redis does not answer. Try again later.")
+        return _sign_in_page(
+            site, given, 503, "Nobody can sign in now, because Redis does not answer. Try again later."
+        )
     except RetrievalError as error:
         # Right tokens always sign in: else anybody could lock out all visitors behind the same proxy.
         if not site.attempts.allow(request.client.host if request.client else ""):

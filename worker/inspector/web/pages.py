@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from worker.inspector.view.pieces import DiffPiece
     from worker.inspector.view.run import RunView
     from worker.inspector.web.site_parts import Site
     from worker.inspector.web.visits import NamedVisitor, Session
@@ -286,7 +287,7 @@ def source(visit: Visit) -> Response:
     sides = around[:here], around[here + 1 :]
     metadata = around[here].metadata if around else {}
     address = found_source.url or metadata.get("source_url") or metadata.get("url")
-    shown = {"source": found_source, "address": address, "before": sides[0], "after": sides[1]}
+    shown: dict[str, Any] = {"source": found_source, "address": address, "before": sides[0], "after": sides[1]}
     return visit.page("source.html", about=view.about, **shown)
 
 
@@ -330,7 +331,8 @@ def report(visit: Visit) -> Response:
 def quote(visit: Visit) -> Response:
     """Check a quote against a text."""
     text, quoted = visit.given.get("text", ""), visit.given.get("quote", "")
-    checked, difference = None, ()
+    checked: SourceView | None = None
+    difference: tuple[DiffPiece, ...] = ()
     if visit.is_post:
         found = checked_quote(quoted, text, visit.site.settings.limits.max_quote_steps)
         difference = () if found.spans else nearest_difference(quoted, text)
@@ -405,7 +407,7 @@ def compare(visit: Visit) -> Response:
         "compare.html",
         sides=list(zip("AB", views, reversed(views), ("removed", "added"), strict=True)),
         common={one.place for one in views[0].kept} & {one.place for one in views[1].kept},
-        pieces=word_diff(*answers),
+        pieces=word_diff(answers[0], answers[1]),
     )
 
 

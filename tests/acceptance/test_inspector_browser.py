@@ -139,7 +139,7 @@ def test_a_question_shows_its_stages_and_leads_to_its_run(browser: Browser, insp
 
 
 def test_a_phone_shows_sources_first_and_candidates_as_cards(browser: Browser, inspected: tuple[str, Engine]) -> None:
-    """The sources before the stopwatch; no candidate is wider than the screen."""
+    """The sources before the stopwatch; no page is wider than the screen."""
     url, _ = inspected
     context, page = signed_in(browser, url)
     page.set_viewport_size({"width": 390, "height": 800})
@@ -148,6 +148,9 @@ def test_a_phone_shows_sources_first_and_candidates_as_cards(browser: Browser, i
     assert [box["y"] for box in tops if box] == sorted(box["y"] for box in tops if box)
     assert page.evaluate("[...document.querySelectorAll('.cards td')].every((cell) => cell.scrollWidth <= 390)")
     assert page.locator(".cards td[data-label]").first.evaluate("(cell) => getComputedStyle(cell).display") == "block"
+    for path in PAGES:
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), path
     context.close()
 
 

@@ -487,15 +487,13 @@ async def sign_in(request: Request) -> Response:
 async def _to_sign_in(request: Request) -> Response:
     """Lead to the form to sign in, which leads back to the page; a question is kept in it."""
     site, path, given = _site(request), request.url.path, {}
-    if request.method == "POST":
+    if request.method == "POST" and path == "/ask":
         with contextlib.suppress(HTTPException):  # too long to be kept
             given = _unasked(await _form(request))
-        asked = ""
-    else:
-        asked = request.scope["query_string"].decode("latin-1")
     if given:
         return _sign_in_page(site, given, 403, ENDED)
-    place = _place(f"{path}?{asked}" if asked else path)
+    asked = request.scope["query_string"].decode("latin-1")
+    place = _place(f"{path}?{asked}" if asked and request.method == "GET" else path)
     to = f"{site.root}/sign-in{'' if place == '/' else '?'}{query(next='' if place == '/' else place)}"
     # A part of a page that its script asked for can't hold the form.
     return Response(headers={GO_TO: to}) if "hx-request" in request.headers else RedirectResponse(to, SEE_OTHER)

@@ -133,7 +133,28 @@ def test_a_question_shows_its_stages_and_leads_to_its_run(browser: Browser, insp
     page.click("button:has-text('Ask')")
     page.wait_for_url("**/run?subject=asked&run=*", timeout=30_000)
     assert page.locator("a.cite").count()
+    page.go_back()
+    assert page.url == f"{url}/ask", "the waiting page is not in the history"
     context.close()
+
+
+def test_a_phone_shows_sources_first_and_candidates_as_cards(browser: Browser, inspected: tuple[str, Engine]) -> None:
+    """The sources before the stopwatch; no page is wider than the screen."""
+    url, _ = inspected
+    context, page = signed_in(browser, url)
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.goto(f"/run?{ADDRESS}")
+    tops = [page.locator(f"section[aria-labelledby={name}-heading]").bounding_box() for name in SECTIONS]
+    assert [box["y"] for box in tops if box] == sorted(box["y"] for box in tops if box)
+    assert page.evaluate("[...document.querySelectorAll('.cards td')].every((cell) => cell.scrollWidth <= 390)")
+    assert page.locator(".cards td[data-label]").first.evaluate("(cell) => getComputedStyle(cell).display") == "block"
+    for path in PAGES:
+        page.goto(path)
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), path
+    context.close()
+
+
+SECTIONS = ("answer", "sources", "stages")
 
 
 def test_the_queue_looks_again_by_itself(browser: Browser, inspected: tuple[str, Engine], broker: Any) -> None:

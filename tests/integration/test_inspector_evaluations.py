@@ -116,7 +116,7 @@ def test_without_a_report_a_sentence_says_how_to_get_one(tmp_path: Path, serve: 
         (wrong, 503, "can&#39;t be read"),
     ):
         with serve(place) as url:
-            assert httpx.get(f"{url}/evaluate").headers["location"] == "/sign-in"
+            assert httpx.get(f"{url}/evaluate").headers["location"] == "/sign-in?next=%2Fevaluate"
             with visitor(url) as alice:
                 response = alice.get("/evaluate")
         assert (response.status_code, said in response.text) == (status, True), response.text

@@ -58,8 +58,8 @@ TAGS = {
 ATTRIBUTES = {
     *("lang", "charset", "name", "content", "rel", "href", "src", "defer", "class", "id", "title", "dir", "role"),
     *("method", "action", "type", "value", "required", "checked", "selected", "maxlength", "rows", "autocomplete"),
-    *("scope", "tabindex", "datetime", "max", "download", "data-start", "http-equiv", "hx-get", "hx-trigger"),
-    *("hx-select", "hx-swap", "viewbox", "preserveaspectratio", "width", "height", "x", "rx", "open"),
+    *("scope", "tabindex", "datetime", "max", "download", "data-start", "data-label", "http-equiv", "hx-get"),
+    *("hx-trigger", "hx-select", "hx-swap", "viewbox", "preserveaspectratio", "width", "height", "x", "rx", "open"),
     *("aria-current", "aria-label", "aria-labelledby", "aria-live"),
 }
 PER_RUN = 4
@@ -97,7 +97,11 @@ def visits(client: TestClient, address: dict[str, str], before: dict[str, str], 
     one, two, three, four = texts
     asked = {"question": one, "mode": two, "profile": three, "second": four}
     return {
-        "runs": [lambda: client.get("/"), lambda: client.get("/", params={"subject_id": one, "outcome": two})],
+        "runs": [
+            lambda: client.get("/"),
+            lambda: client.get("/", params={"subject_id": one, "outcome": two}),
+            lambda: client.get("/", params={"text": one}),
+        ],
         "run": [lambda: client.get("/run", params={**address, "all": "1"})],
         "source": [lambda: client.get("/source", params={**address, "label": "S1"})],
         "citations": [lambda: client.get("/citations", params=address)],
@@ -107,7 +111,11 @@ def visits(client: TestClient, address: dict[str, str], before: dict[str, str], 
         "drift": [lambda: client.get("/drift", params=address), lambda: client.get("/drift", params=before)],
         "report": [lambda: client.get("/report", params=address)],
         "quote": [lambda: client.post("/quote", data={**form, "text": f"{one} {two} {three}", "quote": two})],
-        "ask": [lambda: client.post("/ask", data={**form, **asked})],
+        "ask": [
+            lambda: client.post("/ask", data={**form, **asked}),
+            lambda: client.post("/ask", data={**asked, "csrf": one}),
+            lambda: client.get("/ask"),
+        ],
         "asked": [lambda: client.get("/asked", params={"ticket": one})],
         "compare": [lambda: client.get("/compare", params={**address, "with": address["run"]})],
         "queue": [
@@ -118,7 +126,11 @@ def visits(client: TestClient, address: dict[str, str], before: dict[str, str], 
         ],
         "evaluate": [lambda: client.get("/evaluate", params={"report": "report.json"})],
         "static": [lambda: client.get("/static/inspector.css")],
-        "sign-in": [lambda: client.post("/sign-in", data={"token": one})],
+        "sign-in": [
+            lambda: client.post("/sign-in", data={"token": one}),
+            lambda: client.post("/sign-in", data={**asked, "key": one, "next": two}),
+            lambda: client.get("/sign-in", params={**asked, "next": f"/run?{one}"}),
+        ],
         "sign-out": [lambda: client.post("/sign-out", data=form)],
     }
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 import threading
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from markupsafe import escape
 from pydantic import SecretStr
 from tests.integration.asking import ask, asker
 from tests.integration.inspecting import (
@@ -28,9 +32,11 @@ from tests.waiting import PATIENCE, wait_for
 
 from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.run_jobs import RunName
+from retrieval_client.errors import Unavailable
 from worker.inspector.reading import RunViews
 from worker.inspector.web.app import ROUTES
 from worker.inspector.web.asking import AT_ONCE, MOST_WAITING
+from worker.inspector.web.pages import LONGEST_SEARCH, LONGEST_UNASKED
 from worker.inspector.web.visits import ATTEMPTS, MOST_SESSIONS
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal
@@ -134,7 +140,7 @@ def test_a_list_has_the_visitors_own_runs(pages: tuple[str, Engine, Settings]) -
     with visitor(url) as alice, visitor(url, "bob") as bob:
         names = re.findall(r"desk / (r\d)", alice.get("/").text)
         assert names == ["r2", "r1", "r0"]
-        assert "desk / r" not in bob.get("/").text
+        assert "desk / r" not in bob.get("/").text + bob.get("/", params={"text": "hum"}).text
         for wanted, count in (
             ({"task": "run_pipeline"}, 3),
             ({"task": "retrieve_top_k"}, 0),
@@ -145,6 +151,12 @@ def test_a_list_has_the_visitors_own_runs(pages: tuple[str, Engine, Settings]) -
             ({"drift": "drifted"}, 0),
             ({"subject_id": "desk"}, 3),
             ({"subject_id": "other"}, 0),
+            ({"text": "50 hz HUM"}, 3),
+            ({"text": "K / r1"}, 1),
+            ({"text": str(datetime.now(UTC).date())}, 3),
+            ({"text": "50%hum"}, 0),
+            ({"text": "no such words"}, 0),
+            ({"text": f" hum{' ' * LONGEST_SEARCH}"}, 3),
             ({"since": "2999-01-01"}, 0),
             ({"until": "2999-01-01"}, 3),
             ({"before": "1"}, 0),
@@ -178,9 +190,8 @@ def test_a_visitor_who_is_not_signed_in_sees_nothing(pages: tuple[str, Engine, S
             if route.name in {"sign-in", "sign-out", "static"}:
                 continue
             response = client.request(method(route.name), route.path, params=OF_A_RUN.get(route.name, {}))
-            assert (response.status_code, response.headers.get("location")) == (303, "/sign-in") or (
-                response.status_code == 411
-            )
+            assert response.status_code == 303
+            assert response.headers["location"].partition("?")[0] == "/sign-in"
 
 
 def test_the_queue_is_for_operators(pages: tuple[str, Engine, Settings], broker: Any) -> None:
@@ -350,6 +361,114 @@ def test_a_page_that_breaks_says_nothing_of_why(
     assert "canary" not in response.text + captured.out + captured.err
 
 
+def test_a_quote_that_is_not_there_is_shown_its_nearest_passage(pages: tuple[str, Engine, Settings]) -> None:
+    """With what is only in the text and only in the quote; nothing alike: no passage."""
+    url, _, _ = pages
+    text = "It was quiet. The gain of the desk is 3.5 dB above the floor. Nothing else was measured."
+    with visitor(url) as alice:
+        form = {"csrf": csrf(alice), "text": text, "quote": "gain of the desk is 35 dB above"}
+        shown = alice.post("/quote", data=form).text
+        assert re.search(r'Nearest passage.*<del class="removed">3\.5\s*</del><ins>35\s*</ins>', shown, re.DOTALL)
+        assert "Nearest passage" not in alice.post("/quote", data={**form, "quote": "gain of the desk"}).text
+        assert "Nearest passage" not in alice.post("/quote", data={**form, "quote": "ζζζζ ξξξξ"}).text
+
+
+def test_a_question_that_failed_can_be_asked_again(
+    pages: tuple[str, Engine, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its page shows the question, and a button asks it with the same mode and profiles."""
+    url, engine, _ = pages
+
+    def fails(job: Any, context: Any) -> dict[str, Any]:
+        raise Unavailable(f"no answer to {job.profile} for {context.caller.owner}")
+
+    monkeypatch.setattr(engine, "handlers", {**engine.handlers, "run_pipeline": fails})
+    with visitor(url) as alice:
+        first = {
+            "question": HUM + " <b>",
+            "mode": "grounded",
+            "profile": "dense",
+            "second": "hybrid",
+            "csrf": csrf(alice),
+        }
+        form = first
+        for _ in range(2):
+            asked = alice.post("/ask", data=form).headers["location"]
+            wait_for(lambda: "Ask again" in alice.get(asked).text)  # noqa: B023 -- called in this round
+            shown = alice.get(asked).text
+            assert shown.count("no answer to") == 2
+            assert "<h1" in shown.partition(str(escape(HUM + " <b>")))[0]
+            again = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', shown.partition('/ask">')[2]))
+            form = {name: html.unescape(value) for name, value in again.items()}
+        assert form == first
+
+
+def test_profiles_that_need_a_model_are_not_offered_without_one(pages: tuple[str, Engine, Settings]) -> None:
+    """The tests' settings have none."""
+    url, _, settings = pages
+    with visitor(url) as alice:
+        offered = {*re.findall(r'<option value="(\w+)"', alice.get("/ask").text)}
+    assert {"llm_rerank", "hyde_hybrid", "multi_query"} <= settings.profiles.keys()
+    assert offered & settings.profiles.keys() == settings.profiles.keys() - {"llm_rerank", "hyde_hybrid", "multi_query"}
+
+
+def test_two_answers_have_names_and_marks(pages: tuple[str, Engine, Settings]) -> None:
+    """Of what stands on one side only: facts, words, sources."""
+    url, engine, _ = pages
+    ask(engine, question=HUM, run=RUN, profile="dense", k=2)
+    ask(engine, question=HUM, run={**RUN, "run_id": "r2"}, profile="hybrid", k=5)
+    with visitor(url) as alice:
+        shown = alice.get("/compare", params={**ADDRESS, "with": "r2"}).text
+        same = alice.get("/compare", params={**ADDRESS, "with": "r1"}).text
+    assert all(name in shown for name in ("A: dense", "B: hybrid", "only in B"))
+    assert {"dense", "hybrid", "2", "5"} <= {*re.findall(r'<span class="differs">([^<]*)</span>', shown)}
+    assert same.count("differs") == 1, "the legend"
+
+
+def test_a_run_with_conflicts_says_so_on_its_first_page(pages: tuple[str, Engine, Settings]) -> None:
+    """And leads to them; a run without says nothing."""
+    url, engine, _ = pages
+    ask(engine, question="noise floor of the stereo bus of the Calder 32 desk, unweighted", run=RUN)
+    count = len(RunViews(engine.reading).citations(asker("alice"), RunName(**RUN)).conflicts)
+    ask(engine, question=HUM, run={**RUN, "run_id": "r2"}, k=1)
+    with visitor(url) as alice:
+        shown = visit(alice, "run", ADDRESS).text
+        assert f"{count} conflict" in shown
+        assert "/citations?subject=desk&amp;run=r1#conflicts-heading" in shown
+        assert "conflict" not in visit(alice, "run", {**ADDRESS, "run": "r2"}).text
+
+
+def test_a_source_stands_in_its_document(pages: tuple[str, Engine, Settings], admin: Admin) -> None:
+    """Between the chunks next to it, in their order, as far as row-level security lets the visitor see them."""
+    url, engine, _ = pages
+    answer = ask(engine, question=HUM, run=RUN)
+    chunk, label = answer["citations"][0]["chunk_id"], answer["citations"][0]["label"]
+    admin.execute("UPDATE document_chunks SET page = 7 WHERE id = %s", [chunk])
+    for i, page in enumerate((5, 6, 8, 9)):
+        admin.execute(
+            "INSERT INTO document_chunks (id, document_id, text_content, page, embedding)"
+            " SELECT %s, document_id, %s, %s, embedding FROM document_chunks WHERE id = %s",
+            [f"near-{i}", f"neighbour {i}", page, chunk],
+        )
+    address = {**ADDRESS, "label": label}
+    with visitor(url) as alice:
+        shown = visit(alice, "source", address).text
+        in_order = ("neighbour 0", "neighbour 1", 'id="here"', "neighbour 2", "neighbour 3")
+        places = [shown.index(text) for text in in_order]
+        assert places == sorted(places)
+        admin.execute("CREATE POLICY hidden ON document_chunks AS RESTRICTIVE FOR SELECT USING (id <> 'near-1')")
+        shown = visit(alice, "source", address).text
+        assert ("neighbour 0" in shown, "neighbour 1" in shown) == (True, False)
+        for stored, is_link in (
+            ("https://desk.example/a?b=c#page=7", True),
+            *((wrong, False) for wrong in ("javascript:alert(1)", "https://a.example/\u202egnp", "//a.example")),
+        ):
+            metadata = json.dumps({"source_url": stored})
+            admin.execute("UPDATE document_chunks SET metadata = %s WHERE id = %s", [metadata, chunk])
+            links = re.findall(r'<a href="([^"]*)" rel="noreferrer', visit(alice, "source", address).text)
+            assert links == [str(escape(stored))] * is_link, stored
+
+
 # --- hostile texts ------------------------------------------------------------------------------
 
 
@@ -416,6 +535,72 @@ def test_a_form_needs_the_token_of_its_session(pages: tuple[str, Engine, Setting
         assert alice.post("/quote", data=form, headers={"sec-fetch-site": "cross-site"}).status_code == 403
         assert alice.post("/quote", content=iter([b"csrf=x"])).status_code == 411
         assert alice.post("/quote", content=b"x" * 4_000_001).status_code == 413
+
+
+def test_a_deep_link_is_kept_through_signing_in(pages: tuple[str, Engine, Settings]) -> None:
+    """With its parameters; an address that is not one of this site's pages is never gone to."""
+    url, engine, _ = pages
+    ask(engine, question=HUM, run=RUN)
+    with httpx.Client(base_url=url) as client:
+        to = client.get("/source", params={**ADDRESS, "label": "S1"}).headers["location"]
+        form = client.get(to).text
+        (place,) = re.findall(r'name="next" value="([^"]*)"', form)
+        signed_in = client.post("/sign-in", data={"token": token(), "next": html.unescape(place)})
+        assert signed_in.headers["location"] == "/source?subject=desk&run=r1&label=S1"
+        assert client.get(signed_in.headers["location"]).status_code == 200
+        for wrong in (
+            *("//evil.example", "https://evil.example/", "/\\evil.example", "javascript:alert(1)", "/@evil.example"),
+            *("/run?x\r\nset-cookie: a=b", "/run?\u2028", "/run?" + "x" * 3000, " /run", "run", "/.evil.example", ""),
+        ):
+            assert 'name="next" value="/"' in client.get("/sign-in", params={"next": wrong}).text, wrong
+            response = client.post("/sign-in", data={"token": token(), "next": wrong})
+            assert response.headers["location"] == "/", wrong
+
+
+def test_a_question_of_a_session_that_ended_is_kept(pages: tuple[str, Engine, Settings]) -> None:
+    """It is in the form after signing in again, in this session only; it was not asked, nor put in an address."""
+    url, _, _ = pages
+    with httpx.Client(base_url=url) as client, visitor(url, "bob") as bob:
+        form = {"question": HUM + ' "<b>', "mode": "grounded", "profile": "dense", "csrf": "of an old session"}
+        ended = client.post("/ask", data=form)
+        fields = {name: html.unescape(value) for name, value in re.findall(r'name="(\w+)" value="([^"]*)"', ended.text)}
+        assert (ended.status_code, fields["question"]) == (403, form["question"])
+        assert "csrf" not in fields
+        refused = client.post("/sign-in", data={**fields, "token": "x"}).text
+        assert escape(form["question"]) in refused
+        assert client.post("/sign-in", data={**fields, "token": token()}).headers["location"] == "/ask"
+        shown = client.get("/ask").text
+        assert f">{escape(form['question'])}</textarea>" in shown
+        assert '<option value="dense" selected>' in shown
+        assert "hum" not in client.get("/").text + bob.get("/ask").text
+        expired = client.post("/ask", data={**form, "question": "another hum"})
+        assert (expired.status_code, "kept" in expired.text) == (403, True)
+        assert ">another hum</textarea>" in client.get("/ask").text
+        asked = client.post("/ask", data={**form, "csrf": csrf(client)})
+        assert asked.status_code == 303
+        assert "hum" not in client.get("/ask").text
+        client.cookies.clear()
+        for longest in (LONGEST_UNASKED, 1_000_000):
+            assert client.post("/ask", data={"question": "x" * longest}).headers["location"] == "/sign-in?next=%2Fask"
+
+
+def test_a_page_that_is_not_there_has_the_navigation(pages: tuple[str, Engine, Settings]) -> None:
+    """Of a visitor; a stranger gets none."""
+    url, _, _ = pages
+    with visitor(url) as alice, httpx.Client(base_url=url) as stranger:
+        shown = [client.get("/no-such-page") for client in (alice, stranger)]
+    assert [page.status_code for page in shown] == [404, 404]
+    assert ['aria-label="Pages"' in page.text for page in shown] == [True, False]
+
+
+def test_times_are_words_with_the_exact_one_beside(pages: tuple[str, Engine, Settings], admin: Admin) -> None:
+    """In the list of runs and among the events."""
+    url, engine, _ = pages
+    ask(engine, question=HUM, run=RUN)
+    admin.execute("UPDATE retrieval.runs SET created_at = now() - interval '3 hours'")
+    with visitor(url) as alice:
+        listed = alice.get("/").text
+    assert re.search(r'<time datetime="(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^"]*)" title="\1">3 hours ago</time>', listed)
 
 
 def test_a_token_signs_in_once_and_for_this_task_only(pages: tuple[str, Engine, Settings]) -> None:
@@ -491,6 +676,9 @@ def test_a_named_visitors_session_needs_the_printed_key(engine: Engine, settings
     """Another user of the machine, or another site, gets no session, and no number of their requests ends one."""
     ask(engine, question=HUM, run=RUN)
     with served(engine, settings, visitor=named()) as url, httpx.Client(base_url=url) as alice:
+        pasted = alice.post("/sign-in", data={"key": f" {url}{SIGN_IN.replace('+', ' ')}", "next": "/run?run=r1"})
+        assert pasted.headers["location"] == "/run?run=r1"
+        alice.cookies.clear()
         assert alice.get(SIGN_IN).headers["location"] == "/"
         with httpx.Client(base_url=url) as other:
             for path in ("/", "/run?subject=desk&run=r1", "/queue", "/sign-in", "/sign-in?key=", "/sign-in?key=x%ff"):
@@ -498,7 +686,7 @@ def test_a_named_visitors_session_needs_the_printed_key(engine: Engine, settings
                 assert "set-cookie" not in response.headers, path
                 assert (response.status_code, WORDS in response.text) != (200, True), path
             for path in ("/sign-in", "/sign-in?key=x", "/ask"):
-                assert "set-cookie" not in other.post(path, data={"token": token()}).headers, path
+                assert "set-cookie" not in other.post(path, data={"token": token(), "key": "x"}).headers, path
             for _ in range(MOST_SESSIONS + 5):
                 other.get("/")
         assert WORDS in visit(alice, "run", ADDRESS).text

@@ -6,6 +6,8 @@ Every value is escaped, and every control, format or zero-width character in it 
 from __future__ import annotations
 
 import functools
+import re
+from datetime import UTC, datetime
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -18,7 +20,7 @@ from worker.inspector.view.candidates import columns_of, where
 from worker.inspector.view.wording import said, scale, scales
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Sequence
 
 SHOWN = 280
 """Characters of a candidate's text in a table."""
@@ -60,6 +62,47 @@ def moment(at: datetime | None) -> str:
     return "" if at is None else at.isoformat(" ", "seconds")
 
 
+def when(value: datetime | str) -> datetime | None:
+    """Return a time, or one in ISO 8601, in its zone or else UTC; None for a text that is none."""
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else value
+    except ValueError:
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+_UNITS: Sequence[tuple[int, str]] = ((86_400, "day"), (3600, "hour"), (60, "minute"))
+_LONGEST_AGO = 30 * 86_400
+
+
+def ago(at: datetime, now: datetime) -> str:
+    """Return in words how long ago a time was; one before the last 30 days, or to come, is its day.
+
+    >>> at = datetime(2026, 1, 1, tzinfo=UTC)
+    >>> [ago(at, at.replace(day=day, hour=hour)) for day, hour in ((1, 0), (1, 1), (3, 23), (31, 0))]
+    ['just now', '1 hour ago', '2 days ago', '2026-01-01']
+    """
+    seconds = (now - at).total_seconds()
+    if not 0 <= seconds < _LONGEST_AGO:
+        return at.date().isoformat()
+    for size, unit in _UNITS:
+        if count := int(seconds // size):
+            return f"{count} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def web_address(text: object) -> str:
+    """Return an address that a browser may be led to, nothing for any other text: it is a stored one.
+
+    >>> web_address("https://a.example/b"), web_address("javascript:alert(1)"), web_address(None)
+    ('https://a.example/b', '', '')
+    """
+    return text if isinstance(text, str) and _WEB_ADDRESS.fullmatch(text) else ""
+
+
+_WEB_ADDRESS = re.compile(r"https?://[^\s\\<>\"'`{}|^\x00-\x1f\x7f-\uffff]{1,2000}")
+
+
 def query(**parameters: str | None) -> str:
     """Return the query of a link; empty parameters are left out."""
     return urlencode({name: value for name, value in parameters.items() if value})
@@ -90,6 +133,9 @@ def make_environment() -> Environment:
         exact=exact,
         percent=percent,
         moment=moment,
+        when=when,
+        ago=ago,
+        web_address=web_address,
         line=visible_line,
     )
     environment.globals.update(where=where, query=query, columns_of=columns_of, said=said, scale=scale, scales=scales)

@@ -144,7 +144,7 @@ class Engine:
         judgements = Judgements(self._database)
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid, clock)
         readers = {TOP_K: self.retrieval.from_record, HYBRID: self.hybrid.from_record, PIPELINE: self._read_pipeline}
-        self.reading = RunReader(runs, RunList(self._database), readers, self.replay, self.citing, self.files)
+        self.reading = RunReader(runs, RunList(self._database), readers, self.replay, self.citing, self.files, corpora)
         self.exchange = RunArchive(runs, judgements, self.files, self.reading, self._withholds)
         self._remote = RemoteSources(settings.remote)
         self.paths = settings.paths

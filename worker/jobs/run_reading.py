@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.run_list import ListedRun, RunFilter, RunList
     from worker.adapters.postgres.runs import Event, Record, Runs
     from worker.jobs.citations import CitationBuilder
+    from worker.jobs.corpora import Corpora
     from worker.jobs.replay import Replay
     from worker.jobs.run_files import RunFiles
-    from worker.model import Principal
+    from worker.model import Chunk, Principal
 
     ReadRecord = Callable[[Record, Principal], dict[str, Any]]
 
@@ -39,6 +40,7 @@ class RunReader:
         replay: finds pinned chunks again.
         citing: cites runs.
         files: files of runs.
+        corpora: corpora of their chunks.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class RunReader:
         replay: Replay,
         citing: CitationBuilder,
         files: RunFiles,
+        corpora: Corpora,
     ) -> None:
         self._runs = runs
         self._listed = listed
@@ -56,6 +59,7 @@ class RunReader:
         self._replay = replay
         self._citing = citing
         self._files = files
+        self._corpora = corpora
 
     def page(self, caller: Principal, wanted: RunFilter, before: int | None, limit: int) -> list[ListedRun]:
         """Return a page of the caller's runs, newest first."""
@@ -120,6 +124,11 @@ class RunReader:
         job = PinnedReplay(required_chunk_hashes=hashes)
         answer = self._replay.pinned(job, JobContext(lambda: caller))
         return {chunk["chunk_hash"]: chunk["text"] for chunk in answer["chunks"]}
+
+    def around(self, caller: Principal, corpus: str, chunk: tuple[str, str], each_side: int) -> list[Chunk]:
+        """Return the chunks next to one, given by document and id, and itself, as far as the caller may see them."""
+        found = self._corpora.find(corpus)
+        return [] if found is None else found.around(self._corpora.database, caller, chunk, each_side)
 
     def events(self, caller: Principal, run: RunName) -> list[Event]:
         """Return the events of a run, in their order."""

@@ -17,6 +17,7 @@ class RunFilter:
     """Filter of a list of runs; None: no such filter.
 
     Attributes:
+        text: only runs with this text, in any case, in a question, a name or the day.
         subject_id: only runs of this subject.
         task: only runs with a record of this task.
         mode: only runs with an answer of this mode.
@@ -26,6 +27,7 @@ class RunFilter:
         until: only runs of this day or earlier.
     """
 
+    text: str | None = None
     subject_id: str | None = None
     task: str | None = None
     mode: str | None = None
@@ -94,6 +96,10 @@ SELECT runs.id, subject_id, run_id, runs.created_at, r.tasks, r.modes, r.questio
          FROM retrieval.run_records WHERE run = runs.id) r
  WHERE owner = %(owner)s AND (%(before)s::bigint IS NULL OR runs.id < %(before)s)
    AND (%(subject_id)s::text IS NULL OR subject_id = %(subject_id)s)
+   AND (%(text)s::text IS NULL OR pg_catalog.strpos(
+        pg_catalog.lower(pg_catalog.concat_ws(' / ', subject_id, runs.run_id, runs.created_at::date,
+                                              pg_catalog.array_to_string(r.questions, ' / '))),
+        pg_catalog.lower(%(text)s)) > 0)
    AND (%(since)s::date IS NULL OR runs.created_at >= %(since)s::date)
    AND (%(until)s::date IS NULL OR runs.created_at < %(until)s::date + 1)
    AND (%(task)s::text IS NULL OR %(task)s = ANY (r.tasks))

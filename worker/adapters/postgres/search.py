@@ -293,6 +293,12 @@ class Corpus:
         (rows,) = self._read(database, principal, self.statements.scan, {"limit": limit})
         return [self._chunk(row) for row in rows]
 
+    def around(self, database: Database, principal: Principal, chunk: tuple[str, str], each_side: int) -> list[Chunk]:
+        """Return the visible chunks next to one, given by document and id, and itself, by page and id."""
+        values = {"document": chunk[0], "chunk": chunk[1], "each_side": each_side}
+        (rows,) = self._read(database, principal, self.statements.around, values)
+        return self.chunks(rows)
+
     def fill(
         self, database: Database, principal: Principal, order: str, limit: int, without: Collection[str]
     ) -> list[Chunk]:

@@ -241,6 +241,30 @@ class Statements:
             **self.names,
         )
 
+    @cached_property
+    def around(self) -> bytes:
+        """Compose the visible chunks of a document that stand next to one of them, by page and id, and that one."""
+        return render(
+            """
+            WITH placed AS MATERIALIZED (
+              SELECT id, pg_catalog.row_number() OVER (
+                     ORDER BY page, pg_catalog.length(id::text), id {collate}) AS place
+                FROM (SELECT c.{id} AS id, {page} FROM {table} AS c
+                       WHERE c.{document} = %(document)s::{document_type}) AS visible
+            )
+            SELECT {fields} FROM {table} AS c JOIN placed ON placed.id = c.{id}
+             WHERE (SELECT place FROM placed WHERE id = %(chunk)s::{type})
+                   BETWEEN placed.place - %(each_side)s AND placed.place + %(each_side)s
+             ORDER BY placed.place LIMIT 2 * %(each_side)s + 1
+            """,
+            id=sql.Identifier(self.settings.columns.id),
+            page=self._column_or_null(self.settings.columns.page, "page", "integer"),
+            document=sql.Identifier(self.settings.columns.document_id),
+            document_type=sql.SQL(self._types.document_id),
+            type=sql.SQL(self._types.id),
+            **self.names,
+        )
+
     def fill(self, order: str) -> bytes:
         """Compose visible chunks in an order that needs no embedding: ``text`` or ``hash``."""
         by = {

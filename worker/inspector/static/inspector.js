@@ -1,3 +1,4 @@
+// Answers to htmx may name the page to go to, which takes this one's place in the history.
 // Keys n and p go from citation to citation; its source comes into view in the pane beside it.
 (() => {
   "use strict";
@@ -10,6 +11,10 @@
     source.classList.add("current");
     (source.querySelector("mark") || source).scrollIntoView({ block: "nearest" });
   };
+  document.addEventListener("htmx:beforeOnLoad", (event) => {
+    const page = event.detail.xhr.getResponseHeader("x-go-to");
+    if (page) location.replace(page);
+  });
   document.addEventListener("click", (event) => {
     const link = event.target.closest("a.cite");
     if (!link) return;

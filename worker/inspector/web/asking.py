@@ -58,9 +58,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """Questions that were asked together, and their owner: only who asked sees them."""
+    """A question, asked with one profile or two, and its owner: only who asked sees it."""
 
     owner: str
+    question: str
+    mode: str
     asked: tuple[Asked, ...]
 
     @property
@@ -98,7 +100,7 @@ class Asking:
             if len(waiting) + len(jobs) > MOST_WAITING:
                 raise InvalidJob(f"wait for an answer first: {len(waiting)} of your questions are waiting")
             waiting += [partial(self._answer, ticket, i, job, caller) for i, job in enumerate(jobs)]
-            self._tickets[ticket] = Ticket(caller.owner, asked)
+            self._tickets[ticket] = Ticket(caller.owner, question, mode, asked)
             while len(self._tickets) > MOST_TICKETS:
                 self._tickets.popitem(last=False)
         for _ in jobs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hmac
 import re
@@ -10,7 +11,7 @@ import traceback
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -19,6 +20,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from retrieval_client.contract.registry import TASKS
 from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError, Unavailable
 from worker.adapters import logs
+from worker.adapters.parts import needs_model
 from worker.adapters.postgres.run_list import RunFilter
 from worker.core.shape import is_storable
 from worker.inspector.reading import run_name
@@ -26,6 +28,8 @@ from worker.inspector.rendering import query
 from worker.inspector.rendering import static as read_static
 from worker.inspector.report import report_html
 from worker.inspector.view.citations import DECISIONS
+from worker.inspector.view.nearest import nearest_difference
+from worker.inspector.view.pieces import word_diff
 from worker.inspector.view.run import About
 from worker.inspector.view.sources import SourceView, checked_quote
 from worker.jobs.principal import identify_visitor
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from worker.inspector.view.pieces import DiffPiece
     from worker.inspector.view.run import RunView
     from worker.inspector.web.site_parts import Site
     from worker.inspector.web.visits import NamedVisitor, Session
@@ -49,12 +54,27 @@ LONGEST_FORM, LONGEST_FORM_BEFORE_SIGN_IN = 4_000_000, 16_384
 """Most bytes of a form: a text of 1 MB, escaped; and a token."""
 
 MOST_FIELDS = 40
+LONGEST_UNASKED = 5000
+"""Most bytes of a question, escaped, that is kept until its visitor has signed in again."""
+
+LONGEST_SEARCH = 200
+NEXT_TO = 3
+"""Chunks of a document on each side of a source."""
+
 SECONDS_THAT_CLOCKS_DIFFER = 3600
 SEE_OTHER = 303
+GO_TO = "x-go-to"
+"""Header of an answer to the script: the page that takes the place of the one that asked, also in the history."""
+
 NO_REPORTS = "No reports are shown here: the setting inspector.evaluations names a report of retrieval-worker evaluate."
 NO_REPORT = "There is no report yet: retrieval-worker evaluate --report writes one."
+NOT_THERE = "There is no such page, or it is not yours."
+EXPIRED = "This form has expired, and nothing was done: load its page again. A question is kept under Ask."
+ENDED = "Your session has ended: sign in again. Your question is kept."
 UNREADABLE_REPORT = "This report can't be read: it is not one of retrieval-worker evaluate, or too long."
 _KEY = re.compile(r"[0-9]{1,18}")
+_PLACE = re.compile(r"/[a-z]*(\?[!-~]{0,2000})?")
+"""Path and query of a page: within this site, whatever the query is."""
 
 _STATIC = {
     "inspector.css": "text/css",
@@ -98,7 +118,13 @@ class Visit:
 
 
 def _rendered(site: Site, template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    shared = {"root": site.root, "most_candidates": MOST_CANDIDATES, "most_conflicts": MOST_CONFLICTS, "here": template}
+    shared = {
+        "now": datetime.now(UTC),
+        "root": site.root,
+        "most_candidates": MOST_CANDIDATES,
+        "most_conflicts": MOST_CONFLICTS,
+        "here": template,
+    }
     return HTMLResponse(site.templates.get_template(template).render({**shared, **values}), status)
 
 
@@ -107,22 +133,24 @@ def _site(request: Request) -> Site:
     return site
 
 
+def _session(request: Request) -> Session | None:
+    return _site(request).sessions.find(request.cookies.get(COOKIE, ""))
+
+
 def page(handler: Callable[[Visit], Response]) -> Callable[[Request], Awaitable[Response]]:
     """Make a page of a handler: find the visitor, check the form, and translate errors."""
 
     @functools.wraps(handler)
     async def answer(request: Request) -> Response:
-        site, secret = _site(request), request.cookies.get(COOKIE, "")
-        session = site.sessions.find(secret)
+        site, session = _site(request), _session(request)
         if session is None:
-            return RedirectResponse(f"{site.root}/sign-in", SEE_OTHER)
+            return await _to_sign_in(request)
         is_post = request.method == "POST"
         given = await _form(request, LONGEST_FORM) if is_post else dict(request.query_params)
-        if is_post and not hmac.compare_digest(given.get("csrf", "").encode(), session.csrf.encode()):
-            return _rendered(
-                site, "error.html", 403, sentence="This form has expired: go back and load the page again."
-            )
         visit = Visit(site, session, given, is_post, "hx-request" in request.headers)
+        if is_post and not hmac.compare_digest(given.get("csrf", "").encode(), session.csrf.encode()):
+            session.unasked.update(_unasked(given))
+            return visit.page("error.html", 403, sentence=EXPIRED)
         return await run_in_threadpool(_answered, handler, visit)
 
     return answer
@@ -135,7 +163,7 @@ def _answered(handler: Callable[[Visit], Response], visit: Visit) -> Response:
             _check_storable(visit.given, "address")
         return handler(visit)
     except (InvalidJob, NotAuthorised):
-        return visit.page("error.html", 404, sentence="There is no such page, or it is not yours.")
+        return visit.page("error.html", 404, sentence=NOT_THERE)
     except RetrievalError as error:
         log.warning("page failed", error=type(error).__name__)
         return visit.page(
@@ -176,7 +204,10 @@ async def _form(request: Request, longest: int = LONGEST_FORM_BEFORE_SIGN_IN) ->
 
 async def not_found(request: Request, _: Exception) -> Response:
     """Answer an address that there is not, as that of an unknown run."""
-    return _rendered(_site(request), "error.html", 404, sentence="There is no such page, or it is not yours.")
+    site, session = _site(request), _session(request)
+    if session is None:
+        return _rendered(site, "error.html", 404, sentence=NOT_THERE)
+    return Visit(site, session, {}, False, False).page("error.html", 404, sentence=NOT_THERE)
 
 
 # --- runs ---------------------------------------------------------------------------------------
@@ -188,6 +219,7 @@ def runs(visit: Visit) -> Response:
     given = visit.given
     wanted = RunFilter(
         **{name: given.get(name) or None for name in ("subject_id", "task", "mode", "outcome", "drift")},
+        text=given.get("text", "").strip()[:LONGEST_SEARCH] or None,
         since=_day(given.get("since")),
         until=_day(given.get("until")),
     )
@@ -228,7 +260,9 @@ def run(visit: Visit) -> Response:
     if (step or task) and view is None:
         raise InvalidJob("no such answer", "step")
     most = {"most_candidates": 100_000} if visit.given.get("all") else {}
-    return visit.page("run.html", found=found, view=view, about=view.about if view else _about(visit), **most)
+    about = view.about if view else _about(visit)
+    cited = visit.site.views.citations(visit.caller, run_name({**visit.given, "step": about.step}))
+    return visit.page("run.html", found=found, view=view, about=about, conflicts=cited.conflicts, **most)
 
 
 def _about(visit: Visit) -> About:
@@ -237,7 +271,7 @@ def _about(visit: Visit) -> About:
 
 @page
 def source(visit: Visit) -> Response:
-    """Show the whole text of a source of an answer, marked at its quotes."""
+    """Show the whole text of a source of an answer, marked at its quotes, between its neighbours in the document."""
     name = run_name(visit.given)
     found = visit.site.views.run(visit.caller, name)
     label = visit.given.get("label", "")
@@ -245,7 +279,16 @@ def source(visit: Visit) -> Response:
     sources = [one for one in view.sources if one.label == label] if view else []
     if not view or not sources:
         raise InvalidJob("no such source", "label")
-    return visit.page("source.html", about=view.about, view=view, source=sources[0])
+    found_source = sources[0]
+    place = (found_source.document_id or "", found_source.chunk_id or "")
+    reading = visit.site.engine.reading
+    around = reading.around(visit.caller, found_source.corpus, place, NEXT_TO) if all(place) else []
+    here = next((i for i, chunk in enumerate(around) if chunk.id == place[1]), 0)
+    sides = around[:here], around[here + 1 :]
+    metadata = around[here].metadata if around else {}
+    address = found_source.url or metadata.get("source_url") or metadata.get("url")
+    shown: dict[str, Any] = {"source": found_source, "address": address, "before": sides[0], "after": sides[1]}
+    return visit.page("source.html", about=view.about, **shown)
 
 
 @page
@@ -288,17 +331,19 @@ def report(visit: Visit) -> Response:
 def quote(visit: Visit) -> Response:
     """Check a quote against a text."""
     text, quoted = visit.given.get("text", ""), visit.given.get("quote", "")
-    checked = None
+    checked: SourceView | None = None
+    difference: tuple[DiffPiece, ...] = ()
     if visit.is_post:
         found = checked_quote(quoted, text, visit.site.settings.limits.max_quote_steps)
+        difference = () if found.spans else nearest_difference(quoted, text)
         checked = SourceView("", "", None, None, "", None, None, None, text, found.verdict, (found,))
-    return visit.page("quote.html", text=text, quoted=quoted, checked=checked)
+    return visit.page("quote.html", text=text, quoted=quoted, checked=checked, difference=difference)
 
 
 @page
 def ask(visit: Visit) -> Response:
     """Take a question, and begin to answer it; with two profiles, side by side."""
-    given, error = visit.given, ""
+    given, error = {**visit.session.unasked, **visit.given}, ""
     if visit.is_post:
         profiles = tuple(dict.fromkeys([given.get("profile", ""), *([given["second"]] if given.get("second") else [])]))
         try:
@@ -307,15 +352,17 @@ def ask(visit: Visit) -> Response:
         except InvalidJob as invalid:
             error = invalid.message
         else:
+            visit.session.unasked.clear()
             return visit.to("/asked", ticket=ticket)
     settings = visit.site.settings
+    has_model = settings.language_model.kind != "none"
     return visit.page(
         "ask.html",
         400 if error else 200,
         given=given,
         error=error,
         modes=list(settings.modes),
-        profiles=list(settings.profiles),
+        profiles=[name for name, profile in settings.profiles.items() if has_model or not needs_model(profile)],
         owner=visit.caller.owner,
     )
 
@@ -341,7 +388,7 @@ def _answer_path(asked: Any) -> tuple[str, dict[str, str | None]]:
 
 
 def _redirect_script(visit: Visit, path: str, parameters: dict[str, str | None]) -> Response:
-    return Response(headers={"hx-redirect": f"{visit.site.root}{path}?{query(**parameters)}"})
+    return Response(headers={GO_TO: f"{visit.site.root}{path}?{query(**parameters)}"})
 
 
 @page
@@ -353,8 +400,15 @@ def compare(visit: Visit) -> Response:
     views = [_chosen(found.views, None) for found in pages]
     if views[0] is None or views[1] is None:
         raise InvalidJob("no such answer", "run")
-    places = [{candidate.place for candidate in view.kept} for view in views if view]
-    return visit.page("compare.html", views=views, about=views[0].about, common=places[0] & places[1])
+    answers = [
+        "".join(segment.text for segment in view.answer.segments) if view and view.answer else "" for view in views
+    ]
+    return visit.page(
+        "compare.html",
+        sides=list(zip("AB", views, reversed(views), ("removed", "added"), strict=True)),
+        common={one.place for one in views[0].kept} & {one.place for one in views[1].kept},
+        pieces=word_diff(answers[0], answers[1]),
+    )
 
 
 # --- queue --------------------------------------------------------------------------------------
@@ -408,24 +462,59 @@ def evaluate(visit: Visit) -> Response:
 
 async def sign_in(request: Request) -> Response:
     """Sign in with a principal token for the task ``inspect``, which may be used once; or with the printed key."""
-    site = _site(request)
+    site, is_post = _site(request), request.method == "POST"
+    given = await _form(request) if is_post else {**request.query_params}
     if site.visitor is not None:
-        return _sign_in_by_key(site, site.visitor, request.query_params.get("key", ""))
-    if request.method != "POST":
-        return _rendered(site, "sign-in.html", error="", browser=True)
-    token = (await _form(request)).get("token", "").strip()
+        return _sign_in_by_key(site, site.visitor, given)
+    if not is_post:
+        return _sign_in_page(site, given)
+    token = given.get("token", "").strip()
     try:
         principal = await run_in_threadpool(_identify_once, site, token)
     except Unavailable:
-        error = "Nobody can sign in now, because Redis does not answer. Try again later."
-        return _rendered(site, "sign-in.html", 503, error=error, browser=True)
+        return _sign_in_page(
+            site, given, 503, "Nobody can sign in now, because Redis does not answer. Try again later."
+        )
     except RetrievalError as error:
         # Right tokens always sign in: else anybody could lock out all visitors behind the same proxy.
         if not site.attempts.allow(request.client.host if request.client else ""):
-            return _rendered(site, "sign-in.html", 429, error="Too many attempts: wait a minute.", browser=True)
+            return _sign_in_page(site, given, 429, "Too many attempts: wait a minute.")
         log.warning("sign in refused", reason=error.message)
-        return _rendered(site, "sign-in.html", 403, error=error.message, browser=True)
-    return _signed_in(site, principal, is_operator=_is_operator(principal, site))
+        return _sign_in_page(site, given, 403, error.message)
+    return _signed_in(site, principal, given, is_operator=_is_operator(principal, site))
+
+
+async def _to_sign_in(request: Request) -> Response:
+    """Lead to the form to sign in, which leads back to the page; a question is kept in it."""
+    site, path, given = _site(request), request.url.path, {}
+    if request.method == "POST" and path == "/ask":
+        with contextlib.suppress(HTTPException):  # too long to be kept
+            given = _unasked(await _form(request))
+    if given:
+        return _sign_in_page(site, given, 403, ENDED)
+    asked = request.scope["query_string"].decode("latin-1")
+    place = _place(f"{path}?{asked}" if asked and request.method == "GET" else path)
+    to = f"{site.root}/sign-in{'' if place == '/' else '?'}{query(next='' if place == '/' else place)}"
+    # A part of a page that its script asked for can't hold the form.
+    return Response(headers={GO_TO: to}) if "hx-request" in request.headers else RedirectResponse(to, SEE_OTHER)
+
+
+def _place(text: str) -> str:
+    """Return the page of this site that an address names, the list of runs for any other address."""
+    return text if _PLACE.fullmatch(text) else "/"
+
+
+def _unasked(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a question that a form has; none of one that is too long to be kept."""
+    fields = {name: given[name] for name in ("question", "mode", "profile", "second") if given.get(name)}
+    return fields if "question" in fields and len(urlencode(fields)) <= LONGEST_UNASKED else {}
+
+
+def _sign_in_page(site: Site, given: Mapping[str, str], status: int = 200, error: str = "") -> Response:
+    shown = {"browser": True, "is_named": site.visitor is not None, "error": error}
+    return _rendered(
+        site, "sign-in.html", status, **shown, place=_place(given.get("next", "")), unasked=_unasked(given)
+    )
 
 
 def _identify_once(site: Site, token: str) -> Principal:
@@ -436,16 +525,19 @@ def _identify_once(site: Site, token: str) -> Principal:
     return principal
 
 
-def _sign_in_by_key(site: Site, visitor: NamedVisitor, key: str) -> Response:
+def _sign_in_by_key(site: Site, visitor: NamedVisitor, given: Mapping[str, str]) -> Response:
     """Exchange the key of the printed address for a session; without it no request opens one, from whatever site."""
+    key = given.get("key", "").strip().rpartition("key=")[2]  # or the whole address
     if not hmac.compare_digest(key.encode("utf-8", "replace"), visitor.key.encode()):
-        return _rendered(site, "sign-in.html", 403 if key else 200, error="", browser=True, is_named=True)
-    return _signed_in(site, visitor.principal, is_operator=True)
+        return _sign_in_page(site, given, 403 if key else 200, "This is not its key." if key else "")
+    return _signed_in(site, visitor.principal, given, is_operator=True)
 
 
-def _signed_in(site: Site, principal: Principal, *, is_operator: bool) -> Response:
-    secret, _ = site.sessions.open(principal, is_operator=is_operator)
-    response = RedirectResponse(f"{site.root}/", SEE_OTHER)
+def _signed_in(site: Site, principal: Principal, given: Mapping[str, str], *, is_operator: bool) -> Response:
+    unasked = _unasked(given)
+    secret, _ = site.sessions.open(principal, is_operator=is_operator, unasked=unasked)
+    place = "/ask" if unasked else _place(given.get("next", ""))
+    response = RedirectResponse(f"{site.root}{place}", SEE_OTHER)
     response.set_cookie(
         COOKIE,
         secret,

@@ -43,12 +43,14 @@ class Session:
         csrf: token that each form must send.
         expires_at: end of the session, by the clock of `Sessions`.
         is_operator: True if the visitor may see and change the queue.
+        unasked: fields of a question that was asked after an earlier session had ended; empty once one is asked.
     """
 
     principal: Principal
     csrf: str
     expires_at: float
     is_operator: bool
+    unasked: dict[str, str] = field(default_factory=dict, repr=False)
 
 
 class Sessions:
@@ -65,10 +67,13 @@ class Sessions:
         self._lock = threading.Lock()
         self._sessions: OrderedDict[bytes, Session] = OrderedDict()
 
-    def open(self, principal: Principal, *, is_operator: bool) -> tuple[str, Session]:
+    def open(
+        self, principal: Principal, *, is_operator: bool, unasked: dict[str, str] | None = None
+    ) -> tuple[str, Session]:
         """Begin a session; return its secret, and the session."""
         secret = secrets.token_urlsafe(32)
-        session = Session(principal, secrets.token_urlsafe(32), self._clock() + self.seconds, is_operator)
+        expires_at = self._clock() + self.seconds
+        session = Session(principal, secrets.token_urlsafe(32), expires_at, is_operator, unasked or {})
         with self._lock:
             self._sessions[_digest(secret)] = session
             while len(self._sessions) > MOST_SESSIONS:

@@ -53,7 +53,7 @@ class Rights:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What an embedder reads of a text.
+    """Part of a text that an embedder reads.
 
     Attributes:
         count: returns the tokens of a text.

@@ -1,4 +1,4 @@
-"""What a reader makes of a file: its title and its text, in passages of one page and one section each."""
+"""Passages of one page and one section each, as readers make them of a file, and its title."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Passage(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a file holds.
+    """Content of a file.
 
     Attributes:
         title: its title; empty if it names none.

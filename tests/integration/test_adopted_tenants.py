@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,76 @@ def test_no_tenant_sees_a_row_of_another(site: Site, schema: Schema) -> None:
     assert texts({schema.claim: TENANTS[1]}) == {f"{n} of {TENANTS[1]}" for n in range(1, 20, 2)}
     for claims in ({schema.claim: "33333333-3333-3333-3333-333333333333"}, {"roles": ["x"]}):
         assert texts(claims) == set()
+
+
+CHUNKS = "CREATE TABLE doc_chunks (id int PRIMARY KEY, document_id int{of}, content text, embedding vector(3){more})"
+INTO = "INSERT INTO doc_chunks VALUES (%(n)s, %(n)s, %(text)s, %(vector)s{more})"
+OF_DOCS = " REFERENCES docs"
+OWNED = {
+    "both of the chunk": Schema(
+        CHUNKS.format(of="", more=", tenant_id text, owner_id text"), "", INTO.format(more=", %(tenant)s, %(user)s")
+    ),
+    "both in the metadata": Schema(
+        CHUNKS.format(of="", more=", metadata jsonb"),
+        "",
+        INTO.format(more=", jsonb_build_object('tenant_id', %(tenant)s::text, 'user_id', %(user)s::text)"),
+    ),
+    "both of the document": Schema(
+        "CREATE TABLE docs (id int PRIMARY KEY, tenant_id text, owner_id text);" + CHUNKS.format(of=OF_DOCS, more=""),
+        "INSERT INTO docs VALUES (%(n)s, %(tenant)s, %(user)s)",
+        INTO.format(more=""),
+    ),
+    "a tenant of the document": Schema(
+        "CREATE TABLE docs (id int PRIMARY KEY, tenant_id text);" + CHUNKS.format(of=OF_DOCS, more=", owner_id text"),
+        "INSERT INTO docs VALUES (%(n)s, %(tenant)s)",
+        INTO.format(more=", %(user)s"),
+    ),
+    "an owner of the document": Schema(
+        "CREATE TABLE docs (id int PRIMARY KEY, owner_id text);" + CHUNKS.format(of=OF_DOCS, more=", tenant_id text"),
+        "INSERT INTO docs VALUES (%(n)s, %(user)s)",
+        INTO.format(more=", %(tenant)s"),
+    ),
+    "a document of nobody": Schema(
+        "CREATE TABLE docs (id int PRIMARY KEY, title text);"
+        + CHUNKS.format(of=OF_DOCS, more=", tenant_id text, owner_id text"),
+        "INSERT INTO docs VALUES (%(n)s, 'title')",
+        INTO.format(more=", %(tenant)s, %(user)s"),
+    ),
+}
+
+
+CHOSEN = [
+    pytest.param(schema, chosen, id=f"{name}, {' and '.join(chosen)}")
+    for name, schema in OWNED.items()
+    for chosen in (("user_id",), ("tenant_id", "user_id"))
+    # Both would read each other's table, which Postgres refuses: nothing is answered.
+    if (name, len(chosen)) != ("an owner of the document", 2)
+]
+
+
+@pytest.mark.parametrize(("schema", "chosen"), CHOSEN)
+def test_a_user_sees_no_row_of_a_namesake_of_another_tenant(
+    site: Site, schema: Schema, chosen: tuple[str, ...]
+) -> None:
+    """The policy by users keeps to the tenant, which both have a dave; with the tenant's policy, all of it shows."""
+    site.admin.execute(schema.tables.encode())
+    for n in range(20):
+        tenant, user = ("A", "B")[n % 2], ("dave", "erin")[n // 2 % 2]
+        row = {"n": n, "tenant": tenant, "user": user, "text": f"{n} {tenant} {user}", "vector": str([1, n, 2])}
+        for statement in filter(None, (schema.documents, schema.chunks)):
+            site.admin.execute(statement.encode(), row)
+    (said,) = site.adopt()["corpora"]
+    assert {json.dumps({"tenant_id": "A", "user_id": "dave"})} <= {
+        line.split(" would")[0] for lines in said["callers"].values() for line in lines
+    } or schema is OWNED["a tenant of the document"]
+    site.choose(*chosen)
+
+    def texts(**claims: str) -> set[str]:
+        return {text.split(" ", 1)[1] for text in read(site.settings(), said["corpus"], claims)}
+
+    expected = {"A dave", "A erin"} if "tenant_id" in chosen else {"A dave"}
+    assert texts(tenant_id="A", user_id="dave") == expected
+    assert texts(user_id="dave") == texts(tenant_id="C", user_id="dave") == set()
 
 
 def read(settings: Settings, corpus: str, claims: dict[str, Any]) -> set[str]:

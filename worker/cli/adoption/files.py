@@ -300,7 +300,8 @@ def _policies(proposal: Proposal, preview: Preview) -> Iterator[str]:
     yield f"-- CREATE POLICY app ON {_one_line(table.quoted)} TO your_app USING (true) WITH CHECK (true)"
     for choice in proposal.choices:
         if choice.claim:
-            yield f"-- Choice: callers see the rows of their claim {choice.claim}."
+            within = f"in those of their claim {choice.within.claim}, " if choice.within else ""
+            yield f"-- Choice: {within}callers see the rows of their claim {choice.claim}."
             yield from (f"--   {line}" for line in preview.callers.get(choice.claim, ()))
         else:
             yield "-- Choice: every caller with a claim sees all rows."

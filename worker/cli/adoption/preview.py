@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from worker.cli.adoption.proposals import Choice, Hidden, Proposal
 
 _CALLERS = """
-SELECT value, count(*), (SELECT count(*) FROM first) FROM first WHERE value <> ''
- GROUP BY value ORDER BY count(*) DESC, value COLLATE "C" LIMIT 2
+SELECT value, tenant, count(*), (SELECT count(*) FROM first) FROM first WHERE value <> '' AND tenant <> ''
+ GROUP BY value, tenant ORDER BY count(*) DESC, value COLLATE "C", tenant COLLATE "C" LIMIT 2
 """
-_FIRST = "WITH first AS MATERIALIZED (SELECT ({value})::text AS value FROM {tables} LIMIT {limit})"
+_FIRST = """
+WITH first AS MATERIALIZED (
+  SELECT ({value})::text AS value, ({tenant})::text AS tenant FROM {tables} LIMIT {limit})
+"""
 _HIDDEN = """
 SELECT count(*) FILTER (WHERE shown IS NOT TRUE), count(*)
   FROM (SELECT {shown} AS shown FROM {table} LIMIT {limit}) AS first
@@ -48,16 +51,25 @@ def preview(connection: psycopg.Connection[Any], proposal: Proposal) -> Preview:
 
 def _callers(connection: psycopg.Connection[Any], proposal: Proposal, choice: Choice) -> Sequence[str]:
     tables = f"{proposal.source.table.quoted} AS c"
-    if choice.reference is not None:
-        other = choice.reference.table
-        target = next(one.quoted for one in other.columns if one.name == choice.reference.target)
-        own = proposal.source.columns[choice.reference.column].quoted
+    tenant = choice.within or choice
+    references = {one.table.quoted: one for one in (choice.reference, tenant.reference) if one is not None}
+    if len(references) > 1:
+        return []  # each would be the table d
+    for reference in references.values():
+        other = reference.table
+        target = next(one.quoted for one in other.columns if one.name == reference.target)
+        own = proposal.source.columns[reference.column].quoted
         tables += f" JOIN {other.quoted} AS d ON d.{target} = c.{own}"
     if proposal.where:
         tables += f" WHERE {proposal.where}"
-    first = sql.SQL(_FIRST).format(value=_raw(choice.value), tables=_raw(tables), limit=sql.Literal(COUNTED))
+    first = sql.SQL(_FIRST).format(
+        value=_raw(choice.value), tenant=_raw(tenant.value), tables=_raw(tables), limit=sql.Literal(COUNTED)
+    )
     found = _rows(connection, first + sql.SQL(_CALLERS))
-    return [f"{json.dumps({choice.claim: value})} would see {rows:,} of {of:,} rows" for value, rows, of in found]
+    return [
+        f"{json.dumps({tenant.claim: of_tenant, choice.claim: value})} would see {rows:,} of {of:,} rows"
+        for value, of_tenant, rows, of in found
+    ]
 
 
 def _in_words(connection: psycopg.Connection[Any], hidden: Hidden) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from worker.adapters.postgres.column_types import INDEXED_DIMENSIONS, TEXTS
@@ -33,8 +33,9 @@ _METADATA_NAMES = (
     *("metadata", "metadata_", "langchain_metadata", "cmetadata", "meta", "meta_data", "vmetadata", "attributes"),
     *("properties", "custom_metadata"),
 )
+_TENANT = "tenant_id"
 _CALLERS = {
-    "tenant_id": (
+    _TENANT: (
         *("tenant_id", "tenant", "org_id", "organization_id", "organisation_id", "account_id", "workspace_id"),
         *("workspace", "company_id", "customer_id", "team_id"),
     ),
@@ -43,7 +44,7 @@ _CALLERS = {
         "uploaded_by_id",
     ),
 }
-"""Claim → columns or keys of metadata that may hold it."""
+"""Claim → columns or keys of metadata that may hold it; the tenant's first."""
 
 _HIDE_WHERE_SET = ("deleted_at", "archived_at", "removed_at", "hidden_at", "trashed_at", "revoked_at")
 _HIDE_WHERE_TRUE = (
@@ -76,11 +77,19 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy of the worker's role: its table, its name, and its condition as SQL."""
+    """A policy of the worker's role.
+
+    Attributes:
+        table: its table.
+        name: its name.
+        condition: its condition, as SQL.
+        follows: True if it shows a document where one of its chunks is visible.
+    """
 
     table: Table
     name: str
     condition: str
+    follows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +102,7 @@ class Choice:
         indexed: what an index makes them fast by, as SQL; empty for none.
         value: the value that the claim is compared with, as SQL over the table ``c``, and ``d``.
         reference: the foreign key to ``d``, if another table says who may see a row.
+        within: the choice by tenant whose conditions hold as well: users of two tenants may have one id.
     """
 
     claim: str
@@ -100,6 +110,7 @@ class Choice:
     indexed: str = ""
     value: str = ""
     reference: Reference | None = None
+    within: Choice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,6 +487,34 @@ def _index(embedding: Column, size: int, source: VectorTable) -> tuple[str | Non
 def _choices(
     source: VectorTable, metadata: Column | None, documents: Reference | None, corpus: str
 ) -> Iterator[Choice]:
+    tenant = None
+    for choice in _by_claims(source, metadata, documents, corpus):
+        yield choice if tenant is None else _within(choice, tenant)
+        tenant = choice if choice.claim == _TENANT else tenant
+    read = [source.table, *([documents.table] if documents else [])]
+    yield Choice("", tuple(Policy(table, "retrieval_everybody", "true") for table in read))
+
+
+def _within(choice: Choice, tenant: Choice) -> Choice:
+    """Return a choice with the conditions of the tenant's, on every table of the two."""
+    others = {policy.table.quoted: policy for policy in tenant.policies}
+    policies = [_both(policy, others.pop(policy.table.quoted, None)) for policy in choice.policies]
+    return replace(choice, policies=(*policies, *others.values()), within=tenant)
+
+
+def _both(one: Policy, other: Policy | None) -> Policy:
+    """Return the policy that both decide; one that follows the chunks has both already, and would read in a circle."""
+    if other is None or other.follows:
+        return one
+    if one.follows:
+        return replace(other, name=one.name)
+    return replace(one, condition=f"{one.condition} AND {other.condition}")
+
+
+def _by_claims(
+    source: VectorTable, metadata: Column | None, documents: Reference | None, corpus: str
+) -> Iterator[Choice]:
+    """Yield the policies by one claim each, the tenant's first."""
     for claim, names in _CALLERS.items():
         column = _named(source, names, _IDS)
         key = _key(source, metadata, names)
@@ -488,8 +527,6 @@ def _choices(
             yield _by_own(source, documents, corpus, claim, same, indexed, _entry(metadata, key))
         else:
             yield from _by_reference(source, documents, claim, names)
-    read = [source.table, *([documents.table] if documents else [])]
-    yield Choice("", tuple(Policy(table, "retrieval_everybody", "true") for table in read))
 
 
 def _by_own(
@@ -505,7 +542,7 @@ def _by_own(
     else:
         chunk = _of(source.table, source.columns[documents.column])
         seen = f"EXISTS (SELECT FROM {source.table.quoted} WHERE {chunk} = {_target(documents)} OFFSET 0)"
-        follow = Policy(documents.table, f"retrieval_of_{corpus}", seen)
+        follow = Policy(documents.table, f"retrieval_of_{corpus}", seen, follows=True)
     return Choice(claim, (own, follow), indexed, value)
 
 
@@ -528,7 +565,7 @@ def _by_reference(
         if documents is not None and documents.table.quoted != reference.table.quoted:
             chunk = _of(source.table, source.columns[documents.column])
             follow = f"EXISTS (SELECT FROM {source.table.quoted} WHERE {chunk} = {_target(documents)} OFFSET 0)"
-            policies.append(Policy(documents.table, there.name, follow))
+            policies.append(Policy(documents.table, there.name, follow, follows=True))
         yield Choice(claim, tuple(policies), "", f"d.{column.quoted}", reference)
         return
 

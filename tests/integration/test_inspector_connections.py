@@ -175,3 +175,13 @@ def test_silent_connections_lock_nobody_out(url: str, monkeypatch: pytest.Monkey
             assert alice.get("/").status_code == 200
         wait_for(lambda: sum(map(is_cut, clients)) >= 21, seconds=SECONDS)
         assert all(map(is_cut, clients[:20]))
+
+
+def test_a_form_that_breaks_off_is_no_error_of_the_server(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Before anybody has signed in: no stack trace in the log."""
+    for _ in range(5):
+        with connected(url) as client:
+            client.sendall(HEAD + b"Content-Length: 100\r\n\r\ntoken=x")
+    with visitor(url) as alice:  # after them
+        assert alice.get("/").status_code == 200
+    assert [record.message for record in caplog.records if record.exc_info] == []

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from retrieval_client.contract.registry import TASKS
@@ -189,13 +190,16 @@ async def _form(request: Request, longest: int = LONGEST_FORM_BEFORE_SIGN_IN) ->
     """Read a form, whose bytes are counted as they arrive.
 
     Raises:
-        HTTPException: it is too long, or has too many fields.
+        HTTPException: it is too long, has too many fields, or breaks off.
     """
     body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > longest:
-            raise HTTPException(413, f"the form is longer than {longest} bytes")
+    try:
+        async for piece in request.stream():
+            body += piece
+            if len(body) > longest:
+                raise HTTPException(413, f"the form is longer than {longest} bytes")
+    except ClientDisconnect:  # else anybody could fill the log with stack traces
+        raise HTTPException(400, "the form breaks off") from None
     try:
         return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS))
     except ValueError:

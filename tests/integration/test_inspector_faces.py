@@ -136,7 +136,7 @@ def test_the_three_faces_show_the_same_facts_of_a_hundred_runs(
     """Every chunk, rank, score, verdict, label, leg, stage, conflict and digest: on the page, in the file, in lines."""
     engine = engines["plain"]
     names = record(engines)
-    views = RunViews(engine.reading)
+    views = RunViews(engine.reading, engine.paths)
     (conflicts,) = {len(views.citations(ALICE, names[10]).conflicts)} - {0} or [0]
     let_time_pass(admin)
     overview = Overview(settings.broker_url.get_secret_value(), QUEUES, time.time)
@@ -195,7 +195,7 @@ def assert_same(shown: faces.Facts, expected: faces.Facts) -> None:
 async def test_a_pane_shows_the_lines_as_they_are(engines: dict[str, Engine], settings: Settings) -> None:
     """Of every tenth run, by keys: the trace in its pane is the lines that are compared above."""
     names = record(engines)
-    views = RunViews(engines["plain"].reading)
+    views = RunViews(engines["plain"].reading, engines["plain"].paths)
     async with seated(desk_of(engines["plain"], settings, ALICE)) as seat:
         await seat.press("escape")
         for name in names[::10]:

@@ -34,6 +34,7 @@ from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.run_jobs import RunName
 from retrieval_client.errors import Unavailable
 from worker.inspector.reading import RunViews
+from worker.inspector.view.wording import said
 from worker.inspector.web.app import ROUTES
 from worker.inspector.web.asking import AT_ONCE, MOST_WAITING
 from worker.inspector.web.pages import LONGEST_SEARCH, LONGEST_UNASKED
@@ -342,7 +343,7 @@ def test_a_quote_is_checked(pages: tuple[str, Engine, Settings]) -> None:
     with visitor(url) as alice:
         form = {"csrf": csrf(alice), "text": text, "quote": "Reels with a blue dot may … be baked before Greta"}
         shown = alice.post("/quote", data=form)
-    assert "elided" in shown.text
+    assert said("quote", "elided").words in shown.text
     assert re.search(r'<del class="denied">\s*under no circumstances\s*</del>', shown.text)
     assert shown.url.query == b""
 

@@ -360,7 +360,7 @@ def test_advice_on_a_view_names_the_table_that_holds_the_column(
     assert 'ON library.pages USING hnsw (("My Vec"::halfvec(768)) halfvec_cosine_ops)' in said
     assert 'ALTER TABLE library.pages ALTER COLUMN "My Vec" SET STORAGE PLAIN' in said
     assert """ALTER TABLE library.pages ADD COLUMN text_search""" in said
-    assert "library.books" not in said
+    assert not re.search(r"(TABLE|INDEX ON|USING hnsw .*|ON) library\.books (ALTER|ADD|USING)", said)
     admin.execute('CREATE INDEX ON library.pages USING hnsw ("My Vec" vector_cosine_ops)')
     assert not [one for one in examine(changed) if "no HNSW index" in one.text]
 

@@ -17,6 +17,7 @@ from worker.adapters.postgres.run_list import RunFilter
 from worker.inspector.reading import RunViews
 from worker.inspector.terminal.desk import UNKNOWN
 from worker.inspector.terminal.lines import CURRENT
+from worker.inspector.view.wording import said
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -134,7 +135,7 @@ async def test_citation_marks_lead_to_their_sources_at_the_quoted_words(engine: 
         for label in [*marks, marks[0]]:
             source = sources[label]
             shown = seat.pane("source")
-            assert shown.startswith(f"[{label}]  {source.title}  {source.verdict}")
+            assert shown.startswith(f"[{label}]  {source.title}  {said('quote', source.verdict).words}")
             assert all(source.text[start:end] in shown for quote in source.quotes for start, end in quote.spans)
             rows = seat.app.query_one("#text")._rows
             assert [

@@ -11,7 +11,7 @@ import pytest
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.contract.results import TopK, TopKBatch
-from retrieval_client.errors import InvalidJob, NotAuthorised
+from retrieval_client.errors import InvalidJob, NotAuthorised, SettingsError
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -135,12 +135,15 @@ def test_no_user_id_gets_what_is_granted_to_a_role(engine: Engine, admin: psycop
     assert "handbook-tape-alignment" not in documents(asker("role:engineer", roles='["intern"]'))
 
 
-def test_grants_are_hidden_though_their_own_policy_is_gone(
+def test_nothing_is_answered_while_the_policy_of_grants_is_off(
     ask: Callable[..., dict[str, Any]], admin: psycopg.Connection[Any]
 ) -> None:
-    """The documents' policy names the caller's grants itself: row security of the grants is not all there is."""
+    """The documents' policy reads them: though it names the caller's grants itself, that is not relied on."""
     before = ids(ask("carol"))
     admin.execute("ALTER TABLE document_grants DISABLE ROW LEVEL SECURITY")
+    with pytest.raises(SettingsError, match=r"a policy reads public\.document_grants"):
+        ask("carol")
+    admin.execute("ALTER TABLE document_grants ENABLE ROW LEVEL SECURITY")
     assert ids(ask("carol")) == before
 
 

@@ -33,7 +33,8 @@ def main() -> None:
         signal.alarm(seconds)
         answer = _answer(Path(json.loads(line)))
         signal.alarm(0)
-        print(json.dumps(answer), flush=True)  # noqa: T201 -- to the command
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
 
 
 def _answer(path: Path) -> dict[str, Any]:

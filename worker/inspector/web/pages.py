@@ -423,10 +423,10 @@ def queue(visit: Visit) -> Response:
     """Show the queues and their dead letters; send a dead letter again, or delete it."""
     if not visit.session.is_operator:
         raise NotAuthorised("only for operators")
-    said = _changed(visit) if visit.is_post else ""
+    done = _changed(visit) if visit.is_post else ""
     state = visit.site.overview.look(MOST_LETTERS)
     template = "parts/queue.html" if visit.is_partial else "queue.html"
-    return visit.page(template, state=state, said=said)
+    return visit.page(template, state=state, done=done)
 
 
 def _changed(visit: Visit) -> str:

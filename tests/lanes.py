@@ -55,7 +55,6 @@ QUICK = (
     "acceptance/test_command_line.py::test_the_demo_answers_two_callers_and_leaves_nothing_running",
     "acceptance/test_each_task.py",
     "acceptance/test_readme.py",
-    "integration/test_adopted_layouts.py::test_five_commands_lead_to_the_first_right_answer[Django]",
     f"{_ADOPTED}a_table_that_can_not_be_a_corpus",
     f"{_ADOPTED}a_table_that_is_there_is_adopted[partitioned]",
     f"{_ADOPTED}a_table_that_is_there_is_adopted[uuids with tenants]",

@@ -117,8 +117,10 @@ FAULTS = {
         mend=f"GRANT CONNECT ON DATABASE {{db}} TO {WORKER}",
         level="problem",
     ),
-    "a search path without pgvector": of_role(
-        "search_path", "pg_catalog", "pgvector is in the schema public, where .* does not find it", "problem"
+    "pgvector in a schema of its own": Fault(
+        "pgvector is in the schema extensions, which the worker's role may not use: GRANT USAGE",
+        "CREATE SCHEMA extensions; ALTER EXTENSION vector SET SCHEMA extensions",
+        level="problem",
     ),
     "row_security off": of_role("row_security", "off", "row_security is off .*: ALTER ROLE", "problem"),
     "no statement_timeout in this database": of_role("statement_timeout", "0", "has no statement_timeout"),

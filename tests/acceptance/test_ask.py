@@ -44,7 +44,7 @@ def test_a_question_its_record_and_its_trace(
         "[S1]",
         "reports/2023/mixing-desk.pdf",
         "p. 3, Faults",
-        "copied word for word",
+        "copied word",
         "of 8 sources cited",
         "Copied word for word; whether it answers the question is not judged.",
     ):

@@ -232,5 +232,5 @@ def test_the_command_line_shows_which_citations_contradict_each_other_and_where(
     for side in conflict["sides"]:
         citation = document["all_citations"][side["index"]]
         place = f"│ {side['span'][0]}-{side['span'][1]} "
-        (row,) = [row for row in rows if citation["chunk_id"] in row and place in row]
+        (row,) = [row for row in rows if citation["source_id"] in row and place in row]
         assert citation["text"][side["span"][0] :][:10] in row

@@ -71,7 +71,7 @@ def sources_table(answer: PipelineAnswer) -> Table:
     )
     sections = any(citation.section for citation in answer.citations)
     for name in ("label", "document", "where", *(["in section"] if sections else []), "quote"):
-        table.add_column(name, no_wrap=name == "label", max_width=34)
+        table.add_column(name, no_wrap=name != "quote", max_width=12 if name == "quote" else 34)
     table.add_column("text of the source", ratio=1)
     for citation in answer.citations:
         table.add_row(

@@ -343,7 +343,8 @@ def test_advice_quotes_names_as_postgres_needs_them(
     said = [one.text for one in examine(make_settings(database, corpora={"books": own}))]
     assert any('library."Passages" ALTER COLUMN "select" SET NOT NULL' in text for text in said)
     assert any(
-        'ON library."Passages" USING hnsw (("My Vec"::halfvec(768)) halfvec_cosine_ops)' in text for text in said
+        'ON library."Passages" USING hnsw (("My Vec"::public.halfvec(768)) public.halfvec_cosine_ops)' in text
+        for text in said
     )
     assert any("""(to_tsvector('english'::regconfig, "the text")) STORED""" in text for text in said)
 
@@ -357,7 +358,7 @@ def test_advice_on_a_view_names_the_table_that_holds_the_column(
     columns = {"id": "nr", "document_id": "book", "text": "the text", "embedding": "vec"}
     changed = make_settings(database, corpora={"books": {"table": "library.seen", "columns": columns}})
     said = "\n".join(one.text for one in examine(changed) if one.subject == "corpus books")
-    assert 'ON library.pages USING hnsw (("My Vec"::halfvec(768)) halfvec_cosine_ops)' in said
+    assert 'ON library.pages USING hnsw (("My Vec"::public.halfvec(768)) public.halfvec_cosine_ops)' in said
     assert 'ALTER TABLE library.pages ALTER COLUMN "My Vec" SET STORAGE PLAIN' in said
     assert """ALTER TABLE library.pages ADD COLUMN text_search""" in said
     assert not re.search(r"(TABLE|INDEX ON|USING hnsw .*|ON) library\.books (ALTER|ADD|USING)", said)

@@ -60,6 +60,7 @@ class _Corpus:
 
     Attributes:
         tables: name and column of the embeddings, as SQL.
+        pgvector: schema of pgvector's types and operators, as SQL.
     """
 
     name: str
@@ -68,12 +69,13 @@ class _Corpus:
     tables: Mapping[int, tuple[str, str]]
     indexes: Sequence[Hnsw]
     index: str
+    pgvector: str
 
     def index_sql(self, table: int, kind: str = "") -> str:
         """Return the command that creates an index of a table, of the settings' kind unless another is given."""
         table_sql, column = self.tables[table]
-        halved = f"({column}::halfvec({self.settings.dimensions})) halfvec_cosine_ops"
-        indexed = {"vector": f"{column} vector_cosine_ops", "halfvec": halved}
+        halved = f"({column}::{self.pgvector}.halfvec({self.settings.dimensions})) {self.pgvector}.halfvec_cosine_ops"
+        indexed = {"vector": f"{column} {self.pgvector}.vector_cosine_ops", "halfvec": halved}
         return (
             f"CREATE INDEX CONCURRENTLY ON {table_sql} USING hnsw ({indexed[kind or self.index]}) "
             f"WITH (m = {M}, ef_construction = {EF_CONSTRUCTION})"
@@ -93,7 +95,7 @@ def index_findings(
         if not usable:
             yield Finding("advice", subject, _unclear(corpus))
         return
-    known = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index))
+    known = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index), types.pgvector)
     for left in unfinished(connection, [*tables]):
         text = (
             f"the index {left} is not valid: unless it is being built now, its build was interrupted, and inserts pay"

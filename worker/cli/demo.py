@@ -139,7 +139,7 @@ def _embedder_for(
 
 def _ask(client: Client, embedder: Embedder, console: Terminal) -> None:
     """Show the nearest chunks, as two callers and as two of one name."""
-    callers = {caller: {"user_id": caller} for caller in CALLERS}
+    callers, paths = {caller: {"user_id": caller} for caller in CALLERS}, load_unconnected().paths
     for question, askers in (*((question, callers) for question in QUESTIONS), (NAMESAKES_QUESTION, NAMESAKES)):
         query = encode_embedding(embedder.embed([question])[0].tolist())
         for caller, principal in askers.items():
@@ -148,7 +148,7 @@ def _ask(client: Client, embedder: Embedder, console: Terminal) -> None:
             answer = client.call(job, timeout=30)
             assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
             milliseconds = (time.perf_counter() - start) * 1000
-            console.print(as_table(f"{caller} asks: {question}", answer, milliseconds))
+            console.print(as_table(f"{caller} asks: {question}", answer, milliseconds, paths=paths))
 
 
 def _search(client: Client, console: Terminal) -> None:
@@ -158,8 +158,9 @@ def _search(client: Client, console: Terminal) -> None:
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     console.print(f"\na hybrid search, with {CODE} in the editor", style="bold")
     console.print(hybrid_header(answer))
+    paths = load_unconnected().paths
     for name, result in answer.results.items():
-        console.print(hybrid_table(name, result, answer.metrics[name]))
+        console.print(hybrid_table(name, result, answer.metrics[name], paths))
 
 
 def _ask_in_each_mode(client: Client, console: Terminal) -> None:

@@ -62,12 +62,17 @@ def test_ctrl_c_before_a_command_runs_shows_no_stack_trace(moment: str, code: in
 
 @pytest.fixture
 def latin_1(tmp_path: Path) -> dict[str, str]:
-    """The variables of a shell whose locale is Latin-1."""
+    """The variables of a shell whose locale is Latin-1.
+
+    The folders of the packages are among them: since Python 3.12.4 the file that names them is read as UTF-8, and their
+    path may have letters that are other bytes in Latin-1.
+    """
     if shutil.which("localedef") is None or not Path("/usr/share/i18n/locales/en_US").exists():
         pytest.skip("no locale of Latin-1 can be made here")
     command = ["localedef", "-i", "en_US", "-f", "ISO-8859-1", str(tmp_path / "en_US.ISO-8859-1")]
     subprocess.run(command, check=True, capture_output=True)
-    return {"LOCPATH": str(tmp_path), "LC_ALL": "en_US.ISO-8859-1"}
+    packages = os.pathsep.join([str(ROOT), str(ROOT / "client")])
+    return {"LOCPATH": str(tmp_path), "LC_ALL": "en_US.ISO-8859-1", "PYTHONPATH": packages}
 
 
 @pytest.mark.parametrize("by", ["locale", "variable"])

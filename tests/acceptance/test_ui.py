@@ -52,6 +52,11 @@ class Screen:
             assert time.monotonic() < deadline, self.output[start:]
             assert self._read(0.1), self.output[start:]
 
+    def close(self) -> None:
+        """Close the window."""
+        os.close(self.terminal)
+        self.terminal = -1
+
     def ended(self, seconds: float = 30.0) -> int:
         """Wait for its end; return the exit code."""
         deadline = time.monotonic() + seconds
@@ -81,13 +86,15 @@ def on_screen(environment: dict[str, str], *arguments: str) -> Iterator[Screen]:
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
     )
     os.close(theirs)
+    screen = Screen(process, ours)
     try:
-        yield Screen(process, ours)
+        yield screen
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
-        os.close(ours)
+        with contextlib.suppress(OSError):
+            screen.close()
 
 
 def assert_clean(screen: Screen, code: int = 0) -> None:
@@ -141,6 +148,14 @@ def test_a_signal_ends_it(worker_environment: Any) -> None:
         screen.wait_for("your question")
         screen.process.send_signal(signal.SIGTERM)
         assert_clean(screen, 143)
+
+
+def test_a_terminal_that_is_gone_ends_it(worker_environment: Any) -> None:
+    """Also where no SIGHUP says so, because it is not the terminal of its session."""
+    with on_screen(worker_environment(), "--as", "alice") as screen:
+        screen.wait_for("your question")
+        screen.close()
+        assert screen.process.wait(30) == 129
 
 
 COLOUR = re.compile(r"(?:^|;)(?:3[0-8]|4[0-8]|9[0-7]|10[0-7])(?:;|$)")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import secrets
+import select
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -194,9 +196,17 @@ class Terminal(App[None]):
         if not self.is_headless:
             ended = functools.partial(self.exit, return_code=128 + signal.SIGTERM)
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended)
+            self.set_interval(1, self._end_without_terminal)
         self._begin_conversation()
         self._show_frame()
         self.query_one("#question").focus()
+
+    def _end_without_terminal(self) -> None:
+        """End when nobody is left at the terminal; SIGHUP says so only to who is in its session."""
+        watched = select.poll()
+        watched.register(sys.__stdin__ or 0, 0)
+        if watched.poll(0):
+            self.exit(return_code=128 + signal.SIGHUP)
 
     # --- background ---------------------------------------------------------------------------------
 

@@ -199,6 +199,26 @@ def test_no_code_of_a_table_s_owner_runs_as_whoever_adopts(
     assert done.returncode == 0, done.stderr
 
 
+def test_words_are_counted_as_the_owner_of_the_table(site: Site, eve: str) -> None:
+    """The superuser is told what the owner needs; with it, the owner counts."""
+    site.admin.execute("CREATE TABLE notes (id int PRIMARY KEY, tenant text, content text, v vector(3))")
+    site.admin.execute("INSERT INTO notes VALUES (1, 't1', 'a text', '[1,2,3]')")
+    site.adopt()
+    site.choose("tenant_id")
+    named = {"RETRIEVAL_WORKER_CONFIG": str(site.folder / "adopted" / "worker.toml")}
+    site.admin.execute(f"ALTER TABLE notes OWNER TO {eve}; ALTER ROLE {eve} LOGIN")
+    make(site, eve, TRAP.replace("{schema}", "traps") + ";" + CONSTANT)
+    make(site, eve, "CREATE INDEX ON public.notes ((id + traps.constant()))")
+    refused = site.run("statistics", MIGRATION_CONNECTION_STRING=site.url, **named)
+    assert refused.returncode == 78, refused.stderr
+    said = " ".join(refused.stderr.split())
+    assert f"{eve} owns public.notes" in said
+    site.admin.execute(said.partition("has run: ")[2].encode())
+    as_owner = site.url.replace("postgres@", f"{eve}@")
+    counted = site.run("statistics", MIGRATION_CONNECTION_STRING=as_owner, **named)
+    assert counted.returncode == 0, counted.stderr
+
+
 def test_no_function_of_another_role_runs_as_the_worker(
     make_settings: Callable[..., Settings], database: str, admin: Admin
 ) -> None:

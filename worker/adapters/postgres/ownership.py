@@ -60,6 +60,21 @@ def check_owners(connection: psycopg.Connection[Any], tables: Sequence[str]) -> 
         )
 
 
+# An owner's functions in indexes, statistics and partition keys run as whoever plans a query of the table.
+_FOREIGN_OWNER = """
+SELECT min(quote_ident(r.rolname))
+  FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
+ WHERE (c.oid = %(oid)s::oid OR c.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s::oid::regclass)))
+   AND NOT (r.rolsuper OR r.rolname = current_user)
+"""
+
+
+def foreign_owner(connection: psycopg.Connection[Any], table: int) -> str | None:
+    """Return the owner of a table, given by oid, or of a partition of it, who is neither this role nor a superuser."""
+    row = connection.execute(_FOREIGN_OWNER, {"oid": table}).fetchone()
+    return row[0] if row else None
+
+
 _ROLES = """
 SELECT quote_ident(r.rolname), r.rolsuper OR NOT pg_has_role(r.oid, d.datdba, 'USAGE'), r.rolcreaterole,
        w.oid IS NULL OR EXISTS (SELECT FROM pg_auth_members m

@@ -15,6 +15,7 @@ from psycopg import sql
 from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.catalog import STATISTICS, identifier
 from worker.adapters.postgres.fulltext_sql import document
+from worker.adapters.postgres.ownership import foreign_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -98,7 +99,8 @@ def refresh(
         The whole corpus first, then its tenants by name.
 
     Raises:
-        SettingsError: policies hide rows from the role, or `migrate` has not installed the worker's tables.
+        SettingsError: policies hide rows from the role, another role owns the table, or `migrate` has not installed
+            the worker's tables.
     """
     try:
         with connection.transaction():
@@ -124,6 +126,7 @@ def _refresh(
     connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     connection.execute(f"LOCK TABLE {', '.join(STATISTICS)} IN SHARE ROW EXCLUSIVE MODE".encode())
     connection.execute("SET LOCAL row_security = off")
+    _check_owner(connection, name, corpus)
     tenants = [WHOLE, *_tenants(connection, corpus)]
     _check_signatures(connection, name, corpus)
     found = []
@@ -133,6 +136,18 @@ def _refresh(
     connection.execute(_FORGET, (name, tenants))
     progress(len(tenants), len(tenants))
     return found
+
+
+def _check_owner(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> None:
+    """Check that no other role's code would run as this one."""
+    table = identifier(corpus.table).as_string(connection)
+    row = connection.execute("SELECT %s::regclass::oid", (table,)).fetchone()
+    if row and (owner := foreign_owner(connection, row[0])):
+        raise SettingsError(
+            f"corpus {name}: {owner} owns {corpus.table}, and could run code as the role that reads it: connect as "
+            f"{owner}, once a superuser has run: GRANT USAGE ON SCHEMA retrieval TO {owner}; GRANT SELECT, INSERT, "
+            f"UPDATE, DELETE ON {', '.join(STATISTICS)} TO {owner}"
+        )
 
 
 def _check_signatures(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> None:

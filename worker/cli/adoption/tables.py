@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg import sql
 
 from worker.adapters.postgres.column_types import TEXTS
-from worker.adapters.postgres.ownership import vector_schema
+from worker.adapters.postgres.ownership import foreign_owner, vector_schema
 from worker.adapters.postgres.statements import estimated_rows
 
 if TYPE_CHECKING:
@@ -174,13 +174,6 @@ SELECT DISTINCT replace(o.opcname, '_cosine_ops', '') FROM pg_index i
  WHERE i.indrelid = %s AND i.indpred IS NULL AND o.opcname IN ('vector_cosine_ops', 'halfvec_cosine_ops') ORDER BY 1
 """
 
-# An owner's functions in indexes, statistics and partition keys run as whoever plans a query of the table.
-_FOREIGN_OWNER = """
-SELECT min(quote_ident(r.rolname))
-  FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
- WHERE (c.oid = %(oid)s::oid OR c.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s::oid::regclass)))
-   AND NOT (r.rolsuper OR r.rolname = current_user)
-"""
 _HIDDEN = "SELECT NOT has_table_privilege(%(oid)s::oid, 'SELECT') OR row_security_active(%(oid)s::oid)"
 
 # A view would run what its owner wrote.
@@ -256,7 +249,7 @@ def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str, 
     references = [
         (column, other, target)
         for column, other, target in connection.execute(_REFERENCES, (oid,)).fetchall()
-        if _foreign_owner(connection, other) is None  # who could also decide by it who sees what
+        if foreign_owner(connection, other) is None  # who could also decide by it who sees what
     ]
     return VectorTable(
         table,
@@ -285,16 +278,10 @@ def _rows(connection: psycopg.Connection[Any], oid: int, table: Table) -> int:
 
 def _not_read(connection: psycopg.Connection[Any], oid: int) -> str:
     """Return why this role must not read a table, or ``''``."""
-    if owner := _foreign_owner(connection, oid):
+    if owner := foreign_owner(connection, oid):
         return f"its owner {owner} could run code as the role that reads it: adopt it as its owner"
     is_hidden = connection.execute(_HIDDEN, {"oid": oid}).fetchone() == (True,)
     return "this role may not read all of its rows: adopt it as its owner" if is_hidden else ""
-
-
-def _foreign_owner(connection: psycopg.Connection[Any], oid: int) -> str | None:
-    """Return the owner of a table, or of a partition of it, who is neither this role nor a superuser."""
-    row = connection.execute(_FOREIGN_OWNER, {"oid": oid}).fetchone()
-    return row[0] if row else None
 
 
 def _table(connection: psycopg.Connection[Any], oid: int) -> Table:

@@ -130,7 +130,8 @@ def statistics(
 ) -> None:
     """Count the words of corpora for the ranking of full-text search. Safe to repeat, also while workers run.
 
-    Run it after large changes, and once a day from cron: it reads every row, which the worker's role may not.
+    Run it after large changes, and once a day from cron, as the owner of the tables: it reads every row, which the
+    worker's role may not.
 
     Examples: [bold]retrieval-worker statistics --dsn postgresql://postgres@db/app[/bold],
     [bold]retrieval-worker statistics documents docs --json[/bold]

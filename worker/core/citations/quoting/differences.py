@@ -1,410 +1,461 @@
-"""Differences of two texts with the same folded form: what had to be normalised, or that it must not be.
-
-Folding brings together a little too much (``re-sign`` and ``resign``, ``mW`` and ``MW``, Turkish ``ı`` and ``i``), so
-that one search finds every candidate; here each candidate is compared piece by piece with the quote.
-"""
+"""Differences between a quote and a passage of the same keys: a closed list of kinds, each with both spans."""
 
 from __future__ import annotations
 
-import functools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from worker.core.citations.quoting.characters import (
-    DASHES,
+    BLANK,
+    BLANKS,
+    BREAK,
+    DASH,
+    HYPHEN_HIDDEN,
     INVISIBLE,
-    KASHIDA,
-    LETTERS_BY_ACCENT,
-    LINE_BREAKS,
-    LONG_DASHES,
-    QUOTES,
-    SHORT_DASHES,
-    SOFT_HYPHEN,
-    UNACCENTED,
-    VANISHING,
-    VOWEL_MARKS,
-    ZERO_WIDTH,
-    letters_as_latin,
-    lower_case,
-    without_formatting,
+    KEYED,
+    MARKUP,
+    SYMBOL,
+    UNSEEN,
+    UNSPACED,
+    WITHIN,
+    digits_of,
+    unmarked,
+    without_typography,
 )
-from worker.core.citations.quoting.columns import may_stand_for, reads_as_one_number
-from worker.core.citations.quoting.letter_case import is_meant
-from worker.core.text.normal_forms import normal_form
+from worker.core.text.unicode_data import known
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from worker.core.citations.quoting.forms import Passage
-
-FINAL_STOP = "final_stop"
-KINDS = (
-    "white_space",
-    "paragraphs",
-    "quotes",
-    "dashes",
-    "compatibility",
-    "composition",
-    "soft_hyphen",
-    "zero_width",
-    "hyphenation",
-    "case",
-    "look_alike",
-    "vowel_marks",
-    "kashida",
-    "accents",
-    "markup",
-    FINAL_STOP,
-)
-"""Everything that may be listed as normalised, in the order of the list."""
-
-Kinds = frozenset[str]
-SAME: Kinds = frozenset()
-
-
-def kinds_needed(quote: Passage, chunk: Passage) -> Kinds | None:
-    """Return what must be normalised to make two passages of the same folded text equal; None: nothing does."""
-    known: dict[tuple[str, str, str, str], Kinds] = {}
-    cased: list[int] = []
-    formatted: list[int] = []
-    for start, stop in _differing(quote, chunk):
-        # Long passages repeat the same few differences.
-        pieces = *quote.piece(start, stop), *chunk.piece(start, stop)
-        if quote.form.text[start] == " " and _joins_or_divides(quote.form.text, start, pieces[0], pieces[2]):
-            return None
-        kinds = known.get(pieces)
-        if kinds is None:
-            kinds = _piece_kinds(*pieces)
-            if kinds is None:
-                return None
-            known[pieces] = kinds
-        if "case" in kinds:
-            cased.append(start + (quote.form.text[start] == " "))
-        if "compatibility" in kinds:
-            formatted.append(start)
-    if (cased or formatted) and is_meant(quote, chunk, cased, formatted):
-        return None
-    kinds = SAME.union(*known.values())
-    if "accents" in kinds and _are_letters_by_accent(quote, chunk):
-        return None
-    return None if "vowel_marks" in kinds and _are_read_otherwise(quote, chunk) else kinds
-
-
-def _joins_or_divides(text: str, place: int, gap: str, own: str) -> bool:
-    """Return whether white space between digits makes one number of two, or two of one."""
-    if not reads_as_one_number(text, place):
-        return False
-    gap, own = INVISIBLE.sub("", gap), INVISIBLE.sub("", own)
-    return gap.isspace() and own.isspace() and not may_stand_for(gap, own)
-
-
-def _are_letters_by_accent(quote: Passage, chunk: Passage) -> bool:
-    """Return whether the language is one in which a capital without its accent is another letter."""
-    start, stop = chunk.span
-    if LETTERS_BY_ACCENT.search(quote.text) or LETTERS_BY_ACCENT.search(chunk.text[start:stop]):
-        return True
-    around = chunk.text[max(0, start - _AROUND) : stop + _AROUND]
-    return len(LETTERS_BY_ACCENT.findall(around)) >= _FEWEST_LETTERS
-
-
-_AROUND, _FEWEST_LETTERS = 200, 3
-"""Characters around a passage in which so many letters are of such a language, and of no name."""
-
-
-def _are_read_otherwise(quote: Passage, chunk: Passage) -> bool:
-    """Return whether a word has vowel marks in both texts, and neither has all of the other's."""
-    pairs = {(quote.core(*match.span()), chunk.core(*match.span())) for match in _LETTERS.finditer(quote.form.text)}
-    marks = ((_vowel_marks(one), _vowel_marks(other)) for one, other in pairs)
-    return any(not (_is_among(one, other) or _is_among(other, one)) for one, other in marks)
-
-
-_LETTERS = re.compile(r"[^\W\d_]+")
-
-
-def _vowel_marks(text: str) -> str:
-    return "".join(filter(VOWEL_MARKS.__contains__, _nfd(text)))
-
-
-def _is_among(marks: str, others: str) -> bool:
-    rest = iter(others)
-    return all(mark in rest for mark in marks)
-
-
-def _piece_kinds(one: str, tail: str, other: str, other_tail: str) -> Kinds | None:
-    of_core = core_kinds(one, other)
-    of_tail = tail_kinds(tail, other_tail)
-    return None if of_core is None or of_tail is None else of_core | of_tail
-
-
-def _differing(quote: Passage, chunk: Passage) -> Iterator[tuple[int, int]]:
-    """Yield the smallest pieces of the folded text that both have, and whose raw texts differ."""
-    text, starts = quote.text, quote.form.starts
-    other, other_starts = chunk.text, chunk.form.starts
-    length = len(starts)
-    start, following = 0, 1
-    while following < length:
-        ahead = start + _AT_ONCE
-        if following == start + 1 and ahead < length and _is_same(quote, chunk, start, ahead):
-            start, following = ahead, ahead + 1
-            continue
-        end = min(max(following, ahead) + 1, length)
-        for stop in range(following, end):
-            if starts[stop] == starts[stop - 1] or other_starts[stop] == other_starts[stop - 1]:
-                continue
-            if text[starts[start] : starts[stop]] != other[other_starts[start] : other_starts[stop]]:
-                yield start, stop
-            start = stop
-        following = end
-    yield start, length
-
-
-_AT_ONCE = 32
-"""Characters compared at once, since most are the same."""
-
-
-def _is_same(quote: Passage, chunk: Passage, start: int, stop: int) -> bool:
-    """Return whether two passages have the same raw text there, up to where a piece of both begins."""
-    starts, other_starts = quote.form.starts, chunk.form.starts
-    if starts[stop] == starts[stop - 1] or other_starts[stop] == other_starts[stop - 1]:
-        return False
-    return quote.text[starts[start] : starts[stop]] == chunk.text[other_starts[start] : other_starts[stop]]
-
-
-# --- what folded to something -------------------------------------------------------------------
-
-
-def core_kinds(one: str, other: str) -> Kinds | None:
-    """Return what must be normalised to make two pieces equal: no kind more than needed.
-
-    >>> sorted(core_kinds("É", "e\u0301")), core_kinds("ﬁ", "fi"), core_kinds("i", "ı")
-    (['case', 'composition'], frozenset({'compatibility'}), None)
-    """
-    # Most texts repeat the same few differences; a long one is not worth its memory.
-    return _kept_core_kinds(one, other) if len(one) + len(other) <= _WORTH_KEEPING else _core_kinds(one, other)
-
-
-_WORTH_KEEPING = 64
-
-
-def _core_kinds(one: str, other: str) -> Kinds | None:
-    if one == other:
-        return SAME
-    hidden = _hidden_kinds(one, other)
-    bare, other_bare = INVISIBLE.sub("", one), INVISIBLE.sub("", other)
-    if bare.isspace() and other_bare.isspace():
-        return hidden | _space_kinds(bare, other_bare)
-    kinds = dash_kinds(bare, other_bare) if _is_dash(bare) or _is_dash(other_bare) else _letter_kinds(bare, other_bare)
-    return None if kinds is None else hidden | kinds
-
-
-_kept_core_kinds = functools.lru_cache(maxsize=4096)(_core_kinds)
-
-
-def _space_kinds(one: str, other: str) -> Kinds:
-    """White space for white space; one paragraph of two is said."""
-    if one == other:
-        return SAME
-    return frozenset({"white_space" if _ends_paragraph(one) == _ends_paragraph(other) else "paragraphs"})
-
-
-def _ends_paragraph(space: str) -> bool:
-    return _BLANK_LINE.search(space) is not None
-
-
-_BREAK = "[" + "".join(sorted(LINE_BREAKS - {"\u2029"})) + "]"
-_BLANK_LINE = re.compile(f"(?:\\r\\n|{_BREAK})[^\\S\\n\\r]*(?:\\r\\n|{_BREAK})|\u2029")
-
-
-def _hidden_kinds(one: str, other: str) -> Kinds:
-    soft = one.count(SOFT_HYPHEN) != other.count(SOFT_HYPHEN)
-    zero_width = [c for c in one if c in ZERO_WIDTH] != [c for c in other if c in ZERO_WIDTH]
-    kashida = one.count(KASHIDA) != other.count(KASHIDA)
-    found = {"soft_hyphen": soft, "zero_width": zero_width, "kashida": kashida}
-    return frozenset(kind for kind, differs in found.items() if differs)
-
-
-def _is_dash(text: str) -> bool:
-    return text != "" and all(c in DASHES for c in text)
-
-
-def dash_kinds(one: str, other: str) -> Kinds | None:
-    """One dash may stand for another; two or three hyphens stand for a long one, but not for a single hyphen."""
-    if one == other:
-        return SAME
-    if not (_is_dash(one) and _is_dash(other)):
-        return None
-    if len(one) == len(other):
-        return frozenset({"dashes"})
-    single, several = sorted((one, other), key=len)
-    is_long = single in LONG_DASHES or single in SHORT_DASHES
-    return frozenset({"dashes"}) if len(single) == 1 and is_long and set(several) <= {*VANISHING} else None
-
-
-def _letter_kinds(one: str, other: str) -> Kinds | None:
-    spaced = one[:1].isspace() != other[:1].isspace()
-    one, other = one.strip(), other.strip()  # "1½" folds to "1 1/2", "5dB" to "5 db"
-    if one == other:
-        return frozenset({"white_space"})
-    kinds = _accent_kinds(one, other) or _kinds_of_letters(one, other)
-    return kinds | {"white_space"} if kinds and spaced and "compatibility" not in kinds else kinds
-
-
-def _accent_kinds(one: str, other: str) -> Kinds | None:
-    """For a capital that lacks its accent."""
-    one, other = normal_form("NFC", one), normal_form("NFC", other)
-    bare, other_bare = UNACCENTED.get(one, one), UNACCENTED.get(other, other)
-    if (bare == one) == (other_bare == other) or not (one if bare == one else other).isupper():
-        return None
-    if bare == other_bare:
-        return frozenset({"accents"})
-    kinds = _kinds_of_letters(bare, other_bare)
-    return kinds and kinds | {"accents"}
-
-
-def _kinds_of_letters(one: str, other: str) -> Kinds | None:
-    kinds = _enough(one, other)
-    cased = kinds - {"case"}
-    if not kinds or _marked_otherwise(one, other) or _other_letter(_normalised(one, cased), _normalised(other, cased)):
-        return None
-    for kind in _STEPS:
-        if _normalised(one, kinds - {kind}) == _normalised(other, kinds - {kind}):
-            kinds -= {kind}
-    return kinds
-
-
-def _marked_otherwise(one: str, other: str) -> bool:
-    """Return whether two letters have vowel marks, and not the same."""
-    marks, others = _vowel_marks(one), _vowel_marks(other)
-    return bool(marks and others and marks != others)
-
-
-def _enough(one: str, other: str) -> Kinds:
-    """Kinds that make two pieces equal, look-alikes only if it must be: a Greek capital Μ is the µ of units too."""
-    every = frozenset(_STEPS)
-    for kinds in (every - {"look_alike"}, every):
-        if _normalised(one, kinds) == _normalised(other, kinds):
-            return kinds
-    return SAME
-
-
-def _nfd(text: str) -> str:
-    return normal_form("NFD", text)
-
-
-# In the order in which each is tried to be done without: a ligature is a matter of compatibility, although full case
-# folding would undo some as well.
-_STEPS: dict[str, Callable[[str], str]] = {
-    "look_alike": letters_as_latin,
-    "case": lower_case,
-    "quotes": lambda text: text.translate(QUOTES),
-    "vowel_marks": lambda text: "".join(c for c in text if c not in VOWEL_MARKS),
-    "composition": _nfd,
-    "compatibility": without_formatting,
+    from collections.abc import Iterator, Sequence
+
+    from worker.core.citations.quoting.reading import Reading, Span
+
+KINDS: dict[str, tuple[str, str, str]] = {
+    "white_space": ("blanks and line breaks for one another", "the  pump", "the pump"),
+    "invisible": ("characters that are not seen", "the pu\u200bmp", "the pump"),
+    "line_break_hyphen": ("a hyphen at the end of a line", "the pro-\ncess", "the process"),
+    "typography": ("another glyph of the same sign", "the “pump”", 'the "pump"'),
+    "spacing": ("blanks beside punctuation or a dash", "yes —no", "yes — no"),
+    "markup": ("signs of Markdown or HTML, bullets, footnote marks, labels", "the **pump**", "the pump"),
+    "entity": ("a sign written as an entity of HTML", "Tom &amp; Jerry", "Tom & Jerry"),
+    "digits": ("the same number in another script", "page ٢٥", "page 25"),
+    "first_letter": ("the case of the first letter", "The pump runs", "the pump runs"),
+    "end_punctuation": ("one sign at the end, where a clause ends", "it runs, and", "it runs."),
+    "case_style": ("the whole quote in capitals, small letters or title case", "the pump runs", "THE PUMP RUNS"),
+    "dash": ("another dash, or one more or less", "man—eating", "man-eating"),
+    "joined": ("a word divided, or two joined", "can not", "cannot"),
+    "punctuation": ("other punctuation", "Wait. Stop", "Wait, stop"),
+    "case": ("the case of letters", "the NOT gate", "the not gate"),
+    "accents": ("marks of letters", "tué", "tue"),
+    "look_alike": ("a letter that looks like another", "ρgh", "pgh"),
+    "symbol": ("another symbol, or one more or less", "5 %", "5"),
+    "cut": ("an end inside a word or a number", "cannot", "can"),
+    "words": ("other words or numbers", "a success", "no success"),
+    "order": ("the same words in another order", "big red", "red big"),
 }
+"""Each kind: in words, and an example of a source and a quote."""
 
-
-_IN_ORDER = ("composition", "quotes", "compatibility", "look_alike", "case", "quotes", "composition", "vowel_marks")
-
-
-def _normalised(text: str, kinds: Kinds) -> str:
-    for kind in _IN_ORDER:
-        if kind in kinds:
-            text = _STEPS[kind](text)
-    return text
-
-
-# Turkish: ı is the small I, İ the capital i; in other languages I is the capital i.
-_SAME_LETTER = frozenset(map(frozenset[str], ("iI", "iİ", "ıI")))
-_FORMS_OF_I = frozenset("iIıİ")
-
-
-def _other_letter(one: str, other: str) -> bool:
-    """Return whether two texts that differ in letter case alone have an i and an ı, or a small ss and an ß."""
-    one, other = (normal_form("NFC", text).replace("i\u0307", "İ") for text in (one, other))
-    if _count_sharp_s(one) != _count_sharp_s(other):
-        return not ({"SS", "Ss"} & {one, other})
-    pairs = {frozenset(pair) for pair in zip(one, other, strict=False)} if len(one) == len(other) else set()
-    return any(len(pair) > 1 and pair <= _FORMS_OF_I and pair not in _SAME_LETTER for pair in pairs)
-
-
-def _count_sharp_s(text: str) -> int:
-    return text.count("ß") + text.count("ẞ")
-
-
-# --- what folding left out ----------------------------------------------------------------------
+ACCEPTED = frozenset(list(KINDS)[:11])
+NEVER_ACCEPTED = frozenset({"cut", "words", "order", "symbol"})
 
 
 @dataclass(frozen=True, slots=True)
-class _Tail:
-    """The text between two folded characters: a dash, then white space."""
+class Difference:
+    """What differs at one place.
 
-    dash: str
-    gap: str
-
-    @property
-    def broken(self) -> bool:
-        """Return whether a line ends here."""
-        return any(c in LINE_BREAKS for c in self.gap)
-
-    @property
-    def vanishes(self) -> bool:
-        """Return whether the dash may have been put in because the line ends here."""
-        return self.broken and len(self.dash) == 1 and self.dash in VANISHING + SOFT_HYPHEN
-
-
-_SOFT_AND_BROKEN = re.compile(rf"{SOFT_HYPHEN}[^{''.join(sorted(LINE_BREAKS))}]*+[{''.join(sorted(LINE_BREAKS))}]")
-
-
-def _tail_of(text: str) -> tuple[_Tail, str]:
-    """The tail, and what is invisible in it."""
-    dash = "".join(c for c in text if c in DASHES)
-    gap = "".join(c for c in text if c.isspace())
-    hidden = "".join(c for c in text if not (c in DASHES or c.isspace()))
-    if not dash and _SOFT_AND_BROKEN.search(text):
-        return _Tail(SOFT_HYPHEN, gap), hidden.replace(SOFT_HYPHEN, "", 1)
-    return _Tail(dash, gap), hidden
-
-
-def tail_kinds(one: str, other: str) -> Kinds | None:
-    r"""Return what must be normalised to make equal what folding left out of a quote and of a chunk at one place.
-
-    >>> tail_kinds("-\n", ""), tail_kinds("-\n", "-"), tail_kinds("-", ""), tail_kinds("- ", "")
-    (frozenset({'hyphenation'}), frozenset({'hyphenation'}), None, None)
+    Attributes:
+        kind: one of `KINDS`.
+        quoted, source: the characters of each; either may be empty.
+        quote_span, chunk_span: where they stand, in code points.
     """
-    if one == other:
-        return SAME
-    (first, hidden), (second, other_hidden) = _tail_of(one), _tail_of(other)
-    kinds = _dash_tail_kinds(first, second) if first.dash or second.dash else _gap_kinds(first, second, "white_space")
-    return None if kinds is None else kinds | _hidden_kinds(hidden, other_hidden)
+
+    kind: str
+    quoted: str
+    source: str
+    quote_span: Span
+    chunk_span: Span
 
 
-def _dash_tail_kinds(one: _Tail, other: _Tail) -> Kinds | None:
-    if not (one.dash and other.dash):
-        dashed, bare = (one, other) if one.dash else (other, one)
-        return frozenset({"hyphenation"}) if dashed.vanishes and not bare.gap else None
-    if one.dash in LONG_DASHES and other.dash in VANISHING:
-        # A writer's well—known is not the chunk's well-known.
-        return None
-    if SOFT_HYPHEN in (one.dash, other.dash):
-        dashes = frozenset({"soft_hyphen"}) if one.vanishes and other.vanishes else None
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A quote and a source, read."""
+
+    quote: Reading
+    source: Reading
+
+    def difference(self, kind: str, quote_span: Span, chunk_span: Span) -> Difference:
+        """Return a difference of two parts."""
+        return Difference(
+            kind, self.quote.text[slice(*quote_span)], self.source.text[slice(*chunk_span)], quote_span, chunk_span
+        )
+
+
+# --- signs of equal keys ----------------------------------------------------------------------------
+
+
+def compare(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Difference]:
+    """Yield what differs between two runs of signs whose keys are the same; both begin and end with such a sign."""
+    (i, last), (j, end) = quote_signs, source_signs
+    quote, source = pair.quote, pair.source
+    while i < last and j < end:
+        if same := _same_signs(pair, i, j, min(last - i, end - j)):
+            i, j = i + same, j + same
+        else:
+            first = i, j
+            i, j = _group(quote.key_starts, source.key_starts, i, j)
+            yield from _group_difference(pair, (first[0], i), (first[1], j))
+        if i < last and j < end:
+            yield from gap(pair, (quote.sign_end(i - 1), quote.places[i]), (source.sign_end(j - 1), source.places[j]))
+
+
+_STRIDE = 64
+
+
+def _same_signs(pair: Pair, i: int, j: int, most: int) -> int:
+    """Return how many signs from here on are the same, with all between them; all but the last are passed in strides."""
+    quote, source, same, stride = pair.quote, pair.source, 0, _STRIDE
+    while stride and same < most:
+        length = min(stride, most - same)
+        a, b = quote.places[i + same], source.places[j + same]
+        one = quote.text[a : quote.sign_end(i + same + length - 1)]
+        if one == source.text[b : source.sign_end(j + same + length - 1)] and _same_gap(pair, i, j, same):
+            same += length
+            if length < stride:
+                break
+        else:
+            stride //= 2
+    return same
+
+
+def _same_gap(pair: Pair, i: int, j: int, same: int) -> bool:
+    """Return whether the gap before a further stride is the same."""
+    if not same:
+        return True
+    quote, source = pair.quote, pair.source
+    one = quote.text[quote.sign_end(i + same - 1) : quote.places[i + same]]
+    return one == source.text[source.sign_end(j + same - 1) : source.places[j + same]]
+
+
+def _group(starts: Sequence[int], others: Sequence[int], i: int, j: int) -> tuple[int, int]:
+    """Return the next signs at which the keys of both begin anew."""
+    base, other = starts[i], others[j]
+    i, j = i + 1, j + 1
+    while starts[i] - base != others[j] - other:
+        if starts[i] - base < others[j] - other:
+            i += 1
+        else:
+            j += 1
+    return i, j
+
+
+def _group_difference(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Difference]:
+    quote, source = pair.quote, pair.source
+    spans = (
+        (quote.places[quote_signs[0]], quote.sign_end(quote_signs[1] - 1)),
+        (source.places[source_signs[0]], source.sign_end(source_signs[1] - 1)),
+    )
+    if quote.text[slice(*spans[0])] != source.text[slice(*spans[1])]:
+        kind = _kind_of_signs(pair, quote_signs, source_signs)
+        yield pair.difference(kind, *spans)
+
+
+def _kind_of_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> str:
+    asked, found = pair.quote.sign_text(*quote_signs), pair.source.sign_text(*source_signs)
+    if asked == found:
+        return "entity"
+    asked, found = known(asked), known(found)
+    plain = without_typography(asked), without_typography(found)
+    if plain[0] == plain[1]:
+        is_number = any(map(str.isdigit, plain[0]))
+        beside = is_number and (_beside_digit(pair.quote, quote_signs) or _beside_digit(pair.source, source_signs))
+        return "words" if beside else "typography"
+    if (digits := digits_of(asked)) and digits == digits_of(found):
+        return "digits"
+    if any(map(str.isnumeric, asked + found)):
+        return "words"
+    if plain[0].casefold() == plain[1].casefold():
+        return "case"
+    return "accents" if unmarked(asked) == unmarked(found) else "look_alike"
+
+
+def _beside_digit(reading: Reading, signs: Span) -> bool:
+    """Return whether a number that is written otherwise (½, ₂) touches another digit."""
+    if all(reading.text[reading.places[i]].isdecimal() for i in range(*signs)):
+        return False
+    start, end = reading.places[signs[0]], reading.sign_end(signs[1] - 1)
+    return reading.classes[max(0, start - 1) : start] == "d" or reading.classes[end : end + 1] == "d"
+
+
+# --- what stands between signs ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """A visible sign of a gap; ``plain`` is how it is compared."""
+
+    plain: str
+    kind: str
+    span: Span
+
+
+def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
+    """Yield what differs between two signs: punctuation and symbols in pairs, then what is between those."""
+    if pair.quote.text[slice(*asked)] == pair.source.text[slice(*found)]:
+        return
+    if _is_line_end(pair.quote, asked, pair.source, found) or _is_line_end(pair.source, found, pair.quote, asked):
+        yield pair.difference("line_break_hyphen", asked, found)
+        return
+    signs, others = signs_of(pair.quote, asked), signs_of(pair.source, found)
+    before = asked[0], found[0]
+    for first, last, other_first, other_last in _matched(signs, others):
+        run, other_run = signs[first:last], others[other_first:other_last]
+        if len(run) == len(other_run) and all(a.plain == b.plain for a, b in zip(run, other_run, strict=True)):
+            for one, other in zip(run, other_run, strict=True):
+                yield from _filling(pair, (before[0], one.span[0]), (before[1], other.span[0]))
+                yield from _sign_difference(pair, one, other)
+                before = one.span[1], other.span[1]
+            continue
+        starts, ends = _run(pair, run, other_run, before, (_next(signs, last, asked), _next(others, other_last, found)))
+        yield from _filling(pair, (before[0], starts[0]), (before[1], starts[1]))
+        yield pair.difference(kind_of_run(run, other_run), (starts[0], ends[0]), (starts[1], ends[1]))
+        before = ends
+    yield from _filling(pair, (before[0], asked[1]), (before[1], found[1]))
+
+
+def _next(signs: Sequence[Sign], number: int, span: Span) -> int:
+    return signs[number].span[0] if number < len(signs) else span[1]
+
+
+def _run(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], before: Span, after: Span) -> tuple[Span, Span]:
+    """Return where signs begin and end that only one of the two has, or that differ.
+
+    A blank of the other is the one before them, where there is one; a second one goes with them.
+    """
+    if run and others:
+        return (run[0].span[0], others[0].span[0]), (run[-1].span[1], others[-1].span[1])
+    having, one, side = (pair.quote, run, 0) if run else (pair.source, others, 1)
+    start, end = one[0].span[0], one[-1].span[1]
+    is_after = _is_blank(having.classes[before[side] : start])
+    lacking = after[1 - side] if is_after else before[1 - side]
+    if is_after and _is_blank(having.classes[end : after[side]]):
+        end = after[side]
+    return ((start, lacking), (end, lacking)) if side == 0 else ((lacking, start), (lacking, end))
+
+
+_MOST_SIGNS = 40
+
+
+def _matched(signs: Sequence[Sign], others: Sequence[Sign]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield runs of signs in pairs: equal ones, and those that differ; long gaps are not looked into."""
+    asked, found = [one.plain for one in signs], [one.plain for one in others]
+    if asked == found or max(len(asked), len(found)) > _MOST_SIGNS:
+        yield 0, len(asked), 0, len(found)
+        return
+    for _, first, last, other_first, other_last in SequenceMatcher(None, asked, found, autojunk=False).get_opcodes():
+        yield first, last, other_first, other_last
+
+
+def signs_of(reading: Reading, span: Span) -> list[Sign]:
+    """Return the visible signs of a part between two signs with keys."""
+    classes, text, shown = reading.classes, reading.text, reading.shown
+    found: list[Sign] = []
+    place, end = span
+    while place < end:
+        one, start = classes[place], place
+        place += 1
+        while place < end and classes[place] in (WITHIN, "m"):
+            place += 1
+        if one in BLANKS or one in UNSEEN:
+            continue
+        seen = shown.get(start, text[start]) + text[start + 1 : place] * (start not in shown)
+        if seen in "«‹" and classes[place : place + 1] == BLANK and classes[start - 1 : start] in ("", *BLANKS):
+            place += 1
+        elif seen in "»›" and start > span[0] and classes[start - 1] == BLANK and classes[place : place + 1] not in KEYED:
+            start -= 1
+        found.append(Sign(without_typography(known(seen)), one, (start, place)))
+    return found
+
+
+def _sign_difference(pair: Pair, one: Sign, other: Sign) -> Iterator[Difference]:
+    asked, found = pair.quote.text[slice(*one.span)], pair.source.text[slice(*other.span)]
+    if asked != found:
+        is_entity = one.span[0] in pair.quote.shown or other.span[0] in pair.source.shown
+        yield pair.difference("entity" if is_entity else "typography", one.span, other.span)
+
+
+def kind_of_run(run: Sequence[Sign], others: Sequence[Sign]) -> str:
+    kinds = {one.kind for one in (*run, *others)}
+    if kinds & {SYMBOL, "r", "m"}:
+        return "symbol"
+    return "dash" if DASH in kinds else "punctuation"
+
+
+def _filling(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
+    """Yield what differs where nothing visible stands: blanks, markup and invisible characters."""
+    if pair.quote.text[slice(*asked)] == pair.source.text[slice(*found)]:
+        return
+    classes, others = pair.quote.classes[slice(*asked)], pair.source.classes[slice(*found)]
+    has, had = _is_blank(classes), _is_blank(others)
+    if has == had:
+        kind = "markup" if "M" in classes + others or "B" in classes + others else "white_space"
+        if kind == "white_space" and not has:
+            kind = "line_break_hyphen" if HYPHEN_HIDDEN in classes + others and BREAK in classes + others else "invisible"
+        if kind == "white_space" and _unseen(classes) != _unseen(others):
+            kind = "invisible"
     else:
-        dashes = dash_kinds(one.dash, other.dash)
-    if one.dash == other.dash:
-        dashes = SAME
-    gaps = _gap_kinds(one, other, "hyphenation")
-    return None if dashes is None or gaps is None else dashes | gaps
+        kind = _kind_of_blank(pair, asked, found)
+        kind = "markup" if kind == "spacing" and MARKUP in classes + others else kind
+    yield pair.difference(kind, asked, found)
 
 
-def _gap_kinds(one: _Tail, other: _Tail, where_it_vanishes: str) -> Kinds | None:
-    """White space for white space; only the end of a line may stand for none at all."""
-    if one.gap == other.gap:
-        return SAME
-    if one.gap and other.gap:
-        return _space_kinds(one.gap, other.gap)
-    return frozenset({where_it_vanishes}) if one.broken or other.broken else None
+def _is_blank(classes: str) -> bool:
+    """Return whether a blank is seen; not at a line that a soft hyphen ends."""
+    return any(one in BLANKS for one in classes) and HYPHEN_HIDDEN not in classes
 
 
-def trimmed_kinds(text: str) -> Kinds:
-    """Return what must be normalised to drop what stands around a passage: white space and invisible characters."""
-    return _hidden_kinds(text, "") | ({"white_space"} if any(map(str.isspace, text)) else SAME)
+def _unseen(classes: str) -> str:
+    return "".join(one for one in classes if one in (INVISIBLE, HYPHEN_HIDDEN))
+
+
+def _kind_of_blank(pair: Pair, asked: Span, found: Span) -> str:
+    """Return the kind of a blank that only one of the two has."""
+    around = _neighbours(pair.quote, asked), _neighbours(pair.source, found)
+    left, right = around[0][0] or around[1][0], around[0][1] or around[1][1]
+    if UNSPACED in (left, right) and "" not in (left, right):
+        return "white_space"
+    if left in "adr" and right in "adr":
+        return "joined"
+    return "spacing"
+
+
+def _neighbours(reading: Reading, span: Span) -> tuple[str, str]:
+    """Return the classes of the visible signs on both sides of a part; empty at an end of the text."""
+    before, after = span[0] - 1, span[1]
+    while before >= 0 and reading.classes[before] in "xmMihsnB":
+        before -= 1
+    while after < len(reading.classes) and reading.classes[after] in "xmMihsnB":
+        after += 1
+    return reading.classes[before : before + 1] if before >= 0 else "", reading.classes[after : after + 1]
+
+
+# --- hyphens at line ends, numbers -------------------------------------------------------------------
+
+_AT_LINE_END = re.compile(r"-[ihM]*+[snB][snBihM]*+|h[ihM]*+n[snBihM]*+|n?h[nihM]*+|n[ihM]*+h[snBihM]*+")
+_LINE_END_HYPHENS = "-\u2010\u00ad\n"
+
+
+def with_context(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
+    """Give each difference the kind that its surroundings make of it."""
+    return [replace(one, kind=_in_context(pair, one)) for one in differences]
+
+
+def _in_context(pair: Pair, one: Difference) -> str:
+    if one.kind in ("spacing", "white_space") and _divides_number(pair, one):
+        return "joined"
+    return one.kind
+
+
+def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span) -> bool:
+    """Return whether all between two letters is a hyphen at the end of a line, and nothing in the other text."""
+    classes = reading.classes[slice(*span)]
+    if other.visible(*other_span) or not _AT_LINE_END.fullmatch(classes):
+        return False
+    return reading.text[span[0]] in _LINE_END_HYPHENS and _neighbours(reading, span) == ("a", "a")
+
+
+def _divides_number(pair: Pair, one: Difference) -> bool:
+    """Return whether a blank stands inside a number, or between it and its sign, in one of the two only."""
+    for reading, span in ((pair.quote, one.quote_span), (pair.source, one.chunk_span)):
+        left = reading.visible(max(0, span[0] - 4), span[0])[-2:]
+        right = reading.visible(span[1], min(len(reading.text), span[1] + 4))[:2]
+        if not (left and right):
+            continue
+        if left[-1].isnumeric() and right[0] in ".,:/'" and right[1:].isnumeric():
+            return True
+        if left[-1] in ".,:/'" and left[:-1].isnumeric() and right[0].isnumeric():
+            return True
+        if left[-1] in "-−–+±" and right[0].isnumeric() and not (left[:-1].isspace() and one.kind == "white_space"):
+            return not _is_range(reading, span, left)
+    return False
+
+
+def _is_range(reading: Reading, span: Span, left: str) -> bool:
+    before = reading.visible(max(0, span[0] - 6), span[0]).rstrip("-−–+± ")
+    return left[-1] in "-–" and before[-1:].isnumeric()
+
+
+# --- the case of a whole quote --------------------------------------------------------------------------
+
+
+def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
+    """Join neighbours of one kind inside a word."""
+    found: list[Difference] = []
+    for one in differences:
+        last = found[-1] if found else None
+        touches = last and last.quote_span[1] == one.quote_span[0] and last.chunk_span[1] == one.chunk_span[0]
+        if last and touches and last.kind == one.kind:
+            found[-1] = pair.difference(
+                one.kind, (last.quote_span[0], one.quote_span[1]), (last.chunk_span[0], one.chunk_span[1])
+            )
+        else:
+            found.append(one)
+    return found
+
+
+def with_case(pair: Pair, differences: list[Difference], passage: Span, first: int) -> list[Difference]:
+    """Tell the case of the first letter, and of the whole quote, from the case of some letters."""
+    if not any(one.kind == "case" for one in differences):
+        return differences
+    cases = [one for one in differences if one.kind == "case"]
+    if len(cases) == 1 and cases[0].quote_span[0] == first and _is_first_letter(pair, cases[0]):
+        kind = "first_letter"
+    elif _has_style(pair, passage):
+        kind = "case_style"
+    else:
+        return differences
+    return [replace(one, kind=kind) if one.kind == "case" else one for one in differences]
+
+
+_LETTER_BESIDE_DIGIT = re.compile(r"\d[ \u00a0]?[^\W\d_]|[^\W\d_][ \u00a0]?\d")
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
+_SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s+|\n)[^\w]*\Z")
+
+
+def _is_first_letter(pair: Pair, one: Difference) -> bool:
+    place = one.chunk_span[0]
+    word = _WORD.match(pair.source.text, place)
+    is_unit = word and len(word[0]) <= _LONGEST_UNIT and any(map(str.isnumeric, pair.source.text[max(0, place - 2) : place]))
+    return len(one.source) == 1 and not is_unit
+
+
+_LONGEST_UNIT = 3
+"""Letters of a word after a number that may be a unit, which letter case tells from another."""
+
+
+def _has_style(pair: Pair, passage: Span) -> bool:
+    asked = pair.quote.visible(0, len(pair.quote.text))
+    words = [word for word in _WORD.findall(asked) if word.upper() != word.lower()]
+    if not words or _LETTER_BESIDE_DIGIT.search(asked):
+        return False
+    if not (asked == asked.upper() or asked == asked.lower() or all(map(_is_title, words))):
+        return False
+    return _is_uniform(pair.source.text, passage)
+
+
+_SMALL_WORDS = 4
+
+
+def _is_title(word: str) -> bool:
+    return word == word[:1].upper() + word[1:].lower() or (len(word) <= _SMALL_WORDS and word == word.lower())
+
+
+def _is_uniform(text: str, passage: Span) -> bool:
+    """Return whether no word of a passage has a case of its own: all are small but at a sentence's start, or all big."""
+    found = [
+        (match[0], _SENTENCE_START.search(text, max(0, passage[0] + match.start() - 8), passage[0] + match.start()))
+        for match in _WORD.finditer(text[slice(*passage)])
+    ]
+    cased = [(word, starts) for word, starts in found if word.upper() != word.lower()]
+    small = all(word == word.lower() or (starts and word[1:] == word[1:].lower()) for word, starts in cased)
+    return small or all(word == word.upper() for word, _ in cased)

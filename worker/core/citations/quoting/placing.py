@@ -1,287 +1,302 @@
-"""Placing: find one quote in one chunk, and say how it stands there."""
+"""Where a quote stands: the passage whose signs have the quote's keys in order, or else the nearest one by words."""
 
 from __future__ import annotations
 
-import itertools
-import re
-from dataclasses import replace
-from functools import cached_property
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from worker.core.citations.quoting.characters import CLASSES
-from worker.core.citations.quoting.differences import FINAL_STOP, KINDS
-from worker.core.citations.quoting.findings import LeftOut, Place, PutIn
-from worker.core.citations.quoting.forms import AFTER_DENIAL, Prepared, prepare
-from worker.core.citations.quoting.insertions import may_stand_at_edge, may_stand_between, words_after, words_before
-from worker.core.citations.quoting.limits import counts, denies
-from worker.core.citations.quoting.marks import (
-    WITHIN,
-    Insertion,
-    Part,
-    Reading,
-    has_brackets_beside,
-    is_left_out,
-    may_be_replaced,
-    readings,
-    without_sic,
+from worker.core.citations.budget import spend
+from worker.core.citations.quoting.characters import BLANKS, UNSEEN, UNSPACED, WITHIN
+from worker.core.citations.quoting.differences import (
+    Difference,
+    Pair,
+    compare,
+    gap,
+    kind_of_run,
+    merged,
+    signs_of,
+    with_case,
+    with_context,
 )
-from worker.core.citations.quoting.searching import find_verbatim, ways_to_normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Iterator, Sequence, Set
 
-    from worker.core.citations.quoting.findings import QuotedChunk, Verdict
-    from worker.core.citations.quoting.searching import Find, Match
-    from worker.core.text.brackets import Span
-
-SHORTEST_NORMALISED = (2, 4, 6)
-"""Words, or letters and digits, or visible characters of any kind, that a quote needs to be found by normalising."""
-
-# An insertion may have been preceded by so many places of the piece before it, and be followed by the next piece at
-# most so far away.
-_TRIED, _WINDOW = 8, 200
-
-# So many characters at the end of a quote may be folded in another way once its full stop is gone.
-_END = 8
+    from worker.core.citations.quoting.differences import Sign
+    from worker.core.citations.quoting.reading import Reading, Span
 
 
-class AskedQuote:
-    """A quote, with what is made of it once for all chunks."""
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a source that a quote, or a part of one, may be of.
 
-    def __init__(self, text: str) -> None:
-        self.text = prepare(text)
-        self._bracketed = self.text.bracketed and self.text.bracketed | prepare(without_sic(text)).bracketed
-        self._read: dict[frozenset[str], tuple[Reading, ...]] = {}
+    Attributes:
+        span: in code points of the source.
+        signs: the numbers of its signs, the last excluded.
+        differences: all between the two, in order.
+    """
 
-    @cached_property
-    def _stop(self) -> int | None:
-        """The place of the full stop or comma at its end, which its writer may have added."""
-        stripped = self.text.text.rstrip()
-        ends = stripped[-1:] in _STOPS and stripped[-2:-1] not in _NEVER_STOPPED and not stripped[-2:-1].isspace()
-        return len(stripped) - 1 if ends else None
+    span: Span
+    signs: Span
+    differences: tuple[Difference, ...]
 
-    @cached_property
-    def _inside_marks(self) -> AskedQuote | None:
-        """Return the text inside the one pair of quotation marks around all of it; a full stop may follow these."""
-        text = self.text.text[: self._stop].strip()
-        if _IN_MARKS.fullmatch(text) is None:
-            return None
-        return AskedQuote(text[1:-1].strip() + ("" if self._stop is None else self.text.text[self._stop]))
-
-    @cached_property
-    def _without_stop(self) -> AskedQuote:
-        return AskedQuote(self.text.text[: self._stop])
-
-    def _readings(self, chunk: Prepared) -> tuple[Reading, ...]:
-        own = self._bracketed & chunk.bracketed if self._bracketed else self._bracketed
-        if own not in self._read:
-            self._read[own] = readings(self.text.text, own)
-        return self._read[own]
-
-    @cached_property
-    def _long_enough(self) -> bool:
-        words, letters, signs = SHORTEST_NORMALISED
-        return self.text.words >= words or self.text.letters >= letters or self.text.signs >= signs
-
-    def place(self, i: int, chunk: QuotedChunk) -> Place | None:
-        """Return its place in a chunk."""
-        place = self._place(i, chunk)
-        if place is None and self._stop is not None and self._begins_in(chunk.text):
-            place = self._without_stop.place_before_stop(i, chunk)
-        if place is None and self._inside_marks is not None:
-            place = self._inside_marks.place_inside_marks(i, chunk)
-        return place
-
-    def _begins_in(self, chunk: Prepared) -> bool:
-        """Return whether its beginning may stand there: cheaper than to look for all of it again without its stop."""
-        if len(ways_to_normalise(chunk, self.text)) > 1:
-            return True
-        if _beginning(self.text) in chunk.form.text:
-            return True
-        firsts = (next(piece for part in reading for piece in part.pieces) for reading in self._readings(chunk))
-        return any(_beginning(first) in chunk.form.text for first in firsts)
-
-    def place_inside_marks(self, i: int, chunk: QuotedChunk) -> Place | None:
-        """Return its place in a chunk if a writer may put quotation marks around it."""
-        place = self.place(i, chunk) if self._long_enough and self._begins_in(chunk.text) else None
-        return place and _also_normalised(place, "quotes")
-
-    def place_before_stop(self, i: int, chunk: QuotedChunk) -> Place | None:
-        """Return its place in a chunk if a writer may end a sentence after it; a question may not be ended so."""
-        place = self._place(i, chunk) if self._long_enough else None
-        if place is None or _ASKED.match(chunk.text.text, place.spans[-1][1]) or _goes_on(chunk, place.spans[-1][1]):
-            return None
-        return _also_normalised(place, FINAL_STOP)
-
-    def _place(self, i: int, chunk: QuotedChunk) -> Place | None:
-        if verbatim := _find_whole(self.text, chunk.text, find_verbatim):
-            return _place(i, chunk, "verbatim", [verbatim])
-        if self._long_enough:
-            for find in ways_to_normalise(chunk.text, self.text):
-                if match := _find_whole(self.text, chunk.text, find):
-                    return _place(i, chunk, "normalised", [match])
-        for reading in self._readings(chunk.text):
-            if parts := _find_parts(reading, chunk.text):
-                return _elided_place(i, chunk, reading, parts)
-        return None
+    def unaccepted(self, accepted: Set[str]) -> int:
+        """Return how many differences are of other kinds."""
+        return sum(one.kind not in accepted for one in self.differences)
 
 
-def _also_normalised(place: Place, kind: str) -> Place:
-    """The place with one kind more that had to be normalised."""
-    how: Verdict = "normalised" if place.how == "verbatim" else place.how
-    return replace(place, how=how, normalised=_in_order({*place.normalised, kind}))
+_PATIENCE = 8
+"""Candidates are compared for as long as that is so many times the source."""
 
 
-def _in_order(kinds: Collection[str]) -> tuple[str, ...]:
-    return tuple(kind for kind in KINDS if kind in kinds)
+def passages(pair: Pair, within: Span, *, glued: tuple[bool, bool] = (False, False)) -> Iterator[Passage]:
+    """Yield the places where the quote's keys stand, in order, between two signs of the source.
+
+    Args:
+        pair: the quote, or a part of it, and the source.
+        within: signs of the source, the last excluded.
+        glued: whether the quote may begin, and end, inside a word: an editor's bracket stands there.
+    """
+    quote, source = pair.quote, pair.source
+    starts, length = source.key_starts, len(quote.key)
+    start, end = starts[within[0]], starts[within[1]]
+    patience = _PATIENCE * (len(source.text) + 256)
+    while (start := source.key.find(quote.key, start, end)) >= 0:
+        first, last = bisect_left(starts, start), bisect_left(starts, start + length)
+        if starts[first] == start and starts[last] == start + length:
+            spend(len(quote.text))
+            yield _passage(pair, (first, last), glued)
+        patience -= length + 64
+        if patience < 0:
+            return
+        start += 1
 
 
-def _beginning(text: Prepared) -> str:
-    return text.core.text[:-_END].strip("-")
-
-
-def _find_whole(quote: Prepared, chunk: Prepared, find: Find) -> Match | None:
-    """Find the first place of a whole quote where it does not begin right after a denial; after a few, none."""
-    after = 0
-    for _ in range(_TRIED):
-        match = find(quote, chunk, after, len(chunk.text))
-        if match is None or chunk.cuts[match.span[0]] != AFTER_DENIAL:
-            return match
-        after = match.span[0] + 1
-    return None
-
-
-def _goes_on(chunk: QuotedChunk, end: int) -> bool:
-    """Return whether a text in a script without spaces goes on without a break: nobody can tell where its words end."""
-    around = chunk.text.text[max(0, end - 1) : end + 1].translate(CLASSES)
-    return _BOTH_SIGNS.fullmatch(around) is not None
-
-
-_BOTH_SIGNS = re.compile("[CNM][CN]")
-_IN_MARKS = re.compile(
-    "|".join(
-        f"{opening}[^{opening}{closing}]+{closing}"
-        for opening, closing in ("“”", "„“", "„”", "””", "«»", "»«", "「」", "『』", '""')
-    )
-)
-_STOPS = frozenset(".,，。、،।۔։።．｡")
-_NEVER_STOPPED = _STOPS | {"", "…", "⋯"}
-# A Greek question ends with a semicolon.
-_ASKED = re.compile(r"""["'’”»)\]\s]{0,4}[?!？！؟՞\u037e]|(?<=[\u0370-\u03ff\u1f00-\u1fff])["'’”»)\]]{0,2};""")
-
-
-def _place(i: int, chunk: QuotedChunk, how: Verdict, matches: Sequence[Match]) -> Place:
-    kinds = frozenset[str]().union(*(match.kinds for match in matches))
-    spans = tuple(match.span for match in matches)
-    return Place(i, chunk.chunk_hash, how, spans, _in_order(kinds))
-
-
-def _elided_place(i: int, chunk: QuotedChunk, reading: Reading, parts: Sequence[Sequence[Match]]) -> Place:
-    """Return the place of all parts, with what lies between them and what was put into them."""
-    text = chunk.text.text
-    put_in = [
-        _put_in(insertion, [text[slice(*match.span)] for match in matches], _gaps(matches, text), chunk.text)
-        for part, matches in zip(reading, parts, strict=True)
-        for insertion in part.insertions
+def _passage(pair: Pair, signs: Span, glued: tuple[bool, bool]) -> Passage:
+    quote, source = pair.quote, pair.source
+    inner = list(compare(pair, (0, len(quote.places)), signs))
+    begin, before = _lead(pair, signs[0])
+    end, after = _trail(pair, signs[1], wrapped=any(one.kind == "punctuation" and one.quoted for one in before))
+    if any(one.kind == "typography" for one in after):
+        before = [_as_typography(one) for one in before]
+    cuts = [
+        pair.difference("cut", (at, at), (place, place))
+        for at, place, free in ((0, begin, glued[0]), (len(quote.text), end, glued[1]))
+        if not free and source.is_cut(place)
     ]
-    left_out = [_left_out((one[-1].span[1], other[0].span[0]), chunk.text) for one, other in itertools.pairwise(parts)]
-    place = _place(i, chunk, "elided", [match for matches in parts for match in matches])
-    return replace(place, left_out=tuple(left_out), put_in=tuple(put_in))
+    found = merged(pair, with_context(pair, [*cuts[:0], *before, *inner, *after]))
+    found = with_case(pair, found, (begin, end), quote.places[0])
+    ordered = sorted([*found, *cuts], key=lambda one: one.quote_span)
+    return Passage((begin, end), signs, tuple(ordered))
 
 
-def _left_out(span: Span, chunk: Prepared) -> LeftOut:
-    between = chunk.text[slice(*span)]
-    denied = denies(between, chunk.languages, chunk.shared_words) or counts(between, chunk.languages)
-    return LeftOut(span, prepare(between).words, denied)
+def _as_typography(one: Difference) -> Difference:
+    return Difference("typography", one.quoted, one.source, one.quote_span, one.chunk_span)
 
 
-def _gaps(matches: Sequence[Match], text: str) -> list[str]:
-    """Texts between the pieces of a part."""
-    return [text[one.span[1] : other.span[0]].strip() for one, other in itertools.pairwise(matches)]
+# --- what the quote has before its first and after its last sign ------------------------------------
 
 
-def _put_in(insertion: Insertion, pieces: Sequence[str], gaps: Sequence[str], chunk: Prepared) -> PutIn:
-    if insertion.letters is None:
-        replaced = gaps[insertion.pieces - 1] if 0 < insertion.pieces < len(pieces) else ""
+def _lead(pair: Pair, sign: int) -> tuple[int, list[Difference]]:
+    """Return where the passage begins, and what differs before its first sign."""
+    quote, source = pair.quote, pair.source
+    place, other = quote.places[0], source.places[sign]
+    asked = signs_of(quote, (0, place))
+    found = signs_of(source, (source.sign_end(sign - 1) if sign else 0, other))
+    same = 0
+    while same < min(len(asked), len(found)) and asked[-1 - same].plain == found[-1 - same].plain:
+        same += 1
+    begin, at = (found[-same].span[0], asked[-same].span[0]) if same else (other, place)
+    differences = list(gap(pair, (at, place), (begin, other))) if same else []
+    if at:
+        differences[:0] = _outer(pair, (0, at), begin, asked[: len(asked) - same])
+    return begin, differences
+
+
+def _trail(pair: Pair, sign: int, *, wrapped: bool) -> tuple[int, list[Difference]]:
+    """Return where the passage ends, and what differs after its last sign."""
+    quote, source = pair.quote, pair.source
+    place, other = quote.sign_end(len(quote.places) - 1), source.sign_end(sign - 1)
+    asked = signs_of(quote, (place, len(quote.text)))
+    limit = source.places[sign] if sign < len(source.places) else len(source.text)
+    found = signs_of(source, (other, limit))
+    same = 0
+    while same < min(len(asked), len(found)) and asked[same].plain == found[same].plain:
+        same += 1
+    end, at = (found[same - 1].span[1], asked[same - 1].span[1]) if same else (other, place)
+    differences = list(gap(pair, (place, at), (other, end))) if same else []
+    left = asked[same:]
+    if wrapped and left and left[-1].kind == "q":
+        left, cut = left[:-1], left[-1]
+        differences += _stop(pair, left, at, end, found[same:])
+        end = differences[-1].chunk_span[1] if left and differences else end
+        differences.append(pair.difference("typography", (cut.span[0], cut.span[1]), (end, end)))
+        return end, differences
+    if left:
+        stop = _stop(pair, left, at, end, found[same:])
+        return stop[-1].chunk_span[1], [*differences, *stop]
+    if at < len(quote.text):
+        differences += _outer(pair, (at, len(quote.text)), end, [])
+    return end, differences
+
+
+_STOPS = frozenset({".", ",", ";", ":", "。", "।"})
+
+
+def _stop(pair: Pair, left: Sequence[Sign], at: int, end: int, following: Sequence[Sign]) -> list[Difference]:
+    """Return what the quote has at its end, and the source has not: a stop where a clause ends, or other signs."""
+    if not left:
+        return []
+    span = at, len(pair.quote.text) if left[-1].span[1] == len(pair.quote.text.rstrip()) else left[-1].span[1]
+    if len(left) == 1 and left[0].plain in _STOPS and pair.source.ends_clause(end):
+        until = following[0].span[1] if following and following[0].span[0] == end else end
+        return [pair.difference("end_punctuation", span, (end, until))]
+    return [pair.difference(kind_of_run(left, []), span, (end, end))]
+
+
+def _outer(pair: Pair, span: Span, place: int, signs: Sequence[Sign]) -> list[Difference]:
+    """Return a difference of what only the quote has outside."""
+    classes = pair.quote.classes[slice(*span)]
+    if signs:
+        kind = kind_of_run(signs, [])
+    elif "M" in classes or "B" in classes:
+        kind = "markup"
     else:
-        letters = "".join(filter(str.isalpha, "".join(pieces)))
-        replaced = letters[insertion.letters : insertion.letters + len(insertion.text)]
-    both = f"{insertion.text} {replaced}"
-    return PutIn(insertion.text, replaced, denies(both, (), chunk.shared_words) or counts(both))
+        kind = "white_space" if any(one in BLANKS for one in classes) else "invisible"
+    return [pair.difference(kind, span, (place, place))]
 
 
-def _find_parts(reading: Reading, chunk: Prepared) -> list[list[Match]]:
-    """Find the parts in this order: each at the first place after the one before; none unless all are there.
-
-    One way of finding serves all parts, so that no way is tried in vain for each of many parts.
-    """
-    pieces = [piece for part in reading for piece in part.pieces]
-    ways = (*ways_to_normalise(chunk, *pieces), find_verbatim)
-    return next((parts for find in ways if (parts := _find_in_order(reading, chunk, find))), [])
+# --- the nearest passage ------------------------------------------------------------------------------
 
 
-def _find_in_order(reading: Reading, chunk: Prepared, find: Find) -> list[list[Match]]:
-    """The parts by one way of finding; where what is around a part does not fit, its next place is tried.
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text, by the numbers of their signs; in scripts without spaces each sign is one."""
 
-    After so many places in vain there is an end, so that it takes linear time.
-    """
-    parts: list[list[Match]] = []
-    after, tries = 0, 0
-    while len(parts) < len(reading):
-        part = reading[len(parts)]
-        found = _find_part(part, chunk, after, find)
-        if found and _fits(part, found, parts[-1] if parts else None, chunk):
-            parts.append(found)
-            after = found[-1].span[1]
-            continue
-        tries += 1
-        if not found and (not parts or after == parts[-1][-1].span[1]):
-            return []  # it stands nowhere behind the part before, wherever that may be
-        after = (found or parts.pop())[0].span[0] + 1
-        if tries > _TRIED:
-            return []
-    return parts
+    keys: list[str]
+    signs: list[Span]
+
+    @classmethod
+    def of(cls, reading: Reading) -> Words:
+        """Return the words of a text."""
+        keys, signs, starts = [], [], reading.key_starts
+        first, count = 0, len(reading.places)
+        for i in range(1, count + 1):
+            if i == count or _is_edge(reading, i):
+                keys.append(reading.key[starts[first] : starts[i]])
+                signs.append((first, i))
+                first = i
+        return cls(keys, signs)
 
 
-def _fits(part: Part, found: Sequence[Match], before: Sequence[Match] | None, chunk: Prepared) -> bool:
-    """Return whether a mark may stand for what lies before a part, and its insertions for what is beside it."""
-    text, start, stop = chunk.text, found[0].span[0], found[-1].span[1]
-    if before is None and chunk.cuts[start] == AFTER_DENIAL:
-        return False
-    if before and not is_left_out(text[before[-1].span[1] : start], part.mark):
-        return False
-    return not has_brackets_beside(text, part, start, stop)
-
-
-def _may_stand(insertion: Insertion, part: Part, matches: Sequence[Match], chunk: Prepared) -> bool:
-    """Return whether words may be put in where they are."""
-    if insertion.letters is not None:
+def _is_edge(reading: Reading, sign: int) -> bool:
+    """Return whether a word begins with a sign."""
+    place, classes = reading.places[sign], reading.classes
+    if classes[place] == UNSPACED or classes[reading.places[sign - 1]] == UNSPACED:
         return True
-    start, stop = matches[0].span[0], matches[-1].span[1]
-    if insertion.pieces == 0:
-        return may_stand_at_edge(insertion.text, words_before(chunk.text, start), chunk, (start, stop))
-    if insertion.pieces == len(part.pieces):
-        return may_stand_at_edge(insertion.text, words_after(chunk.text, stop), chunk, (start, stop))
-    gap = "" if insertion.pieces == WITHIN else _gaps(matches, chunk.text)[insertion.pieces - 1]
-    return may_stand_between(insertion.text, gap, chunk, (start, stop))
+    return any(one not in UNSEEN and one not in (WITHIN, "m") for one in classes[reading.places[sign - 1] + 1 : place])
 
 
-def _find_part(part: Part, chunk: Prepared, after: int, find: Find) -> list[Match]:
-    """The first place of a part; of several pieces, where each is near the one before."""
-    pieces = part.pieces
-    for _ in range(_TRIED if part.insertions else 1):
-        first = find(pieces[0], chunk, after, len(chunk.text))
-        if first is None:
-            break
-        matches = [first]
-        for piece in pieces[1:]:
-            end = matches[-1].span[1]
-            near = find(piece, chunk, end, end + _WINDOW + 2 * len(piece.text))
-            if near is None or not may_be_replaced(chunk.text[end : near.span[0]]):
-                break
-            matches.append(near)
+_FREQUENT, _BAND, _FEWEST, _MOST_WORDS = 16, 24, 3, 4000
+
+
+def nearest(pair: Pair, asked: Words, known: Words, index: dict[str, list[int]]) -> Passage | None:
+    """Return the passage that has most of the quote's words in order; None if it has less than half of them.
+
+    Linear: words that are frequent are no anchors, and only a band around the best diagonal is compared.
+    """
+    if len(asked.keys) > _MOST_WORDS:
+        return None
+    votes: Counter[int] = Counter()
+    for i, key in enumerate(asked.keys):
+        places = index.get(key, ())
+        if len(places) <= _FREQUENT:
+            for j in places:
+                votes[(j - i) // _BAND] += 1
+    if not votes:
+        return None
+    spend(len(asked.keys) * _BAND * 4)
+    best = max(votes, key=lambda one: (votes[one] + votes.get(one + 1, 0), -one))
+    pairs = _aligned(asked.keys, known.keys, best * _BAND - _BAND, best * _BAND + 2 * _BAND)
+    if len(pairs) < max(_FEWEST, (len(asked.keys) + 1) // 2):
+        return None
+    return _near_passage(pair, asked, known, pairs)
+
+
+def _aligned(asked: Sequence[str], known: Sequence[str], low: int, high: int) -> list[tuple[int, int]]:
+    """Return the longest common subsequence within a band of diagonals, as pairs of words."""
+    width, rows = high - low + 1, []
+    last = [0] * (width + 2)
+    for i, key in enumerate(asked):
+        row = [0] * (width + 2)
+        # In row i, column d is word i + low + d; the same word of the row before is column d + 1.
+        best = 0
+        for d in range(width):
+            j = i + low + d
+            value = last[d + 1]
+            if 0 <= j < len(known) and known[j] == key and last[d] + 1 > value:
+                value = last[d] + 1
+            best = max(best, value)
+            row[d] = best
+        row[width] = row[width + 1] = best
+        rows.append(row)
+        last = row
+    pairs: list[tuple[int, int]] = []
+    i, d = len(asked) - 1, width - 1
+    while i >= 0 and d >= 0:
+        above, left = (rows[i - 1][d + 1] if i else 0), (rows[i][d - 1] if d else 0)
+        if rows[i][d] == left and d:
+            d -= 1
+        elif rows[i][d] == above and i:
+            i, d = i - 1, d + 1
+            d = min(d, width - 1)
         else:
-            if all(_may_stand(insertion, part, matches, chunk) for insertion in part.insertions):
-                return matches
-        after = first.span[0] + 1
-    return []
+            if rows[i][d]:
+                pairs.append((i, i + low + d))
+            i -= 1
+    return pairs[::-1]
+
+
+def _near_passage(pair: Pair, asked: Words, known: Words, pairs: Sequence[tuple[int, int]]) -> Passage:
+    """Return what differs, word by word; equal words are compared as everywhere."""
+    quote, source = pair.quote, pair.source
+    # Words of the quote before the first that is found, and after the last, stand for as many of the source.
+    first = max(0, pairs[0][1] - pairs[0][0])
+    last = min(len(known.keys), pairs[-1][1] + len(asked.keys) - pairs[-1][0])
+    signs = known.signs[first][0], known.signs[last - 1][1]
+    begin, found = (source.places[signs[0]], []) if pairs[0][0] else _lead(pair, signs[0])
+    before, at = (0, begin), (0, first)
+    for i, j in pairs:
+        place, other = quote.places[asked.signs[i][0]], source.places[known.signs[j][0]]
+        if (i, j) != at:
+            found += _region(pair, (before[0], place), (before[1], other), asked.keys[at[0] : i], known.keys[at[1] : j])
+        elif i:
+            found += gap(pair, (before[0], place), (before[1], other))
+        found += compare(pair, asked.signs[i], known.signs[j])
+        before = quote.sign_end(asked.signs[i][1] - 1), source.sign_end(known.signs[j][1] - 1)
+        at = i + 1, j + 1
+    if at[0] == len(asked.keys):
+        end, after = _trail(pair, signs[1], wrapped=False)
+        found += after
+    else:
+        end = source.sign_end(signs[1] - 1)
+        rest = asked.keys[at[0] :], known.keys[at[1] : last]
+        found += _region(pair, (before[0], len(quote.text)), (before[1], end), *rest)
+    found = with_case(pair, merged(pair, with_context(pair, found)), (begin, end), quote.places[0])
+    return Passage((begin, end), signs, tuple(found))
+
+
+def _region(pair: Pair, asked: Span, found: Span, words: Sequence[str], others: Sequence[str]) -> Iterator[Difference]:
+    """Yield the difference of words that are not the same, without the signs around them that are."""
+    one, other = pair.quote.text[slice(*asked)], pair.source.text[slice(*found)]
+    head = 0
+    while head < min(len(one), len(other)) and one[head] == other[head] and not one[head].isalnum():
+        head += 1
+    tail = 0
+    most = min(len(one), len(other)) - head
+    while tail < most and one[-1 - tail] == other[-1 - tail] and not one[-1 - tail].isalnum():
+        tail += 1
+    kind = "order" if len(words) > 1 and sorted(words) == sorted(others) else "words"
+    yield pair.difference(kind, (asked[0] + head, asked[1] - tail), (found[0] + head, found[1] - tail))

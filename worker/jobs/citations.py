@@ -15,7 +15,7 @@ from worker.core.citations.disagreement import find_disagreements
 from worker.core.citations.document import CONFLICTS, CitationRecord, create_citations_json, is_intact
 from worker.core.citations.labels import classify
 from worker.core.citations.quoting import check_quote
-from worker.core.citations.quoting.budget import SearchBudget
+from worker.core.citations.budget import SearchBudget
 from worker.core.citations.quoting.findings import QuotedChunk
 from worker.core.pins.pinning import RETURNED, answered, unique
 from worker.core.trace import Tracer

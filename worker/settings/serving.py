@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from worker.core.citations.quoting.budget import STEPS_PER_JOB
+from worker.core.citations.budget import STEPS_PER_JOB
 from worker.model import DIMENSIONS
 from worker.settings.base import Identifier, QualifiedName, Seconds, Section, matching
 

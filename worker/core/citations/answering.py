@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.citations.quoting import check_quote
-from worker.core.citations.quoting.budget import STEPS_PER_JOB, SearchBudget
+from worker.core.citations.budget import STEPS_PER_JOB, SearchBudget
 from worker.core.citations.quoting.findings import QuotedChunk
 from worker.core.citations.statements import PASSAGE, read_statements
 from worker.core.text.terms import terms
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 QuoteVerdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_found", "unchecked"]
 
 MAX_STEPS = STEPS_PER_JOB
-"""Work that the quotes of one answer may take, as `worker.core.citations.quoting.budget` counts it."""
+"""Work that the quotes of one answer may take, as `worker.core.citations.budget` counts it."""
 
 SHORTEST_PASSAGE = 2
 """Words that a passage in quotation marks needs to be a quote; one word may as well be a name or a distance."""

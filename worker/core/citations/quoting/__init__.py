@@ -220,7 +220,7 @@ class _Asked:
 
     @cached_property
     def _parts(self) -> list[_Part]:
-        return _parts(self._quote)
+        return _parts(self._quote) if _MARK.search(self._quote) else []
 
     def stands(self, index: int, chunk: QuotedChunk) -> Place | None:
         """Return the place where the quote stands with accepted differences only."""
@@ -238,9 +238,11 @@ class _Asked:
 
     def _passage(self, chunk: QuotedChunk) -> Passage | None:
         """Return the passage of the quote's keys that differs least, the first of those."""
-        if not self._reading.places:
-            return self._of_signs(chunk)
+        if exact := self._exact(chunk.text):
+            return exact
         found: Passage | None = None
+        if not self._reading.places or self._reading.key not in chunk.text.key:
+            return None
         for passage in passages(Pair(self._reading, chunk.text), (0, len(chunk.text.places))):
             if found is None or self._cost(passage) < self._cost(found):
                 found = passage
@@ -251,11 +253,21 @@ class _Asked:
     def _cost(self, passage: Passage) -> tuple[int, int]:
         return passage.unaccepted(self._accepted), len(passage.differences)
 
-    def _of_signs(self, chunk: QuotedChunk) -> Passage | None:
-        """Return where a quote without letters and digits stands: where its characters do."""
-        says = any(one in _SEEN for one in self._reading.classes)
-        start = chunk.text.text.find(self._quote) if says else -1
-        return None if start < 0 else Passage((start, start + len(self._quote)), (0, 0), ())
+    def _exact(self, source: Reading) -> Passage | None:
+        """Return where the quote's characters stand as they are, if one of the first such places cuts nothing."""
+        start = source.text.find(self._quote) if self._says_something else -1
+        for _ in range(_MOST_TRIES):
+            end = start + len(self._quote)
+            if start < 0:
+                break
+            if not (self._reading.places and (source.is_cut(start) or source.is_cut(end))):
+                return Passage((start, end), (0, 0), ())
+            start = source.text.find(self._quote, start + 1)
+        return None
+
+    @cached_property
+    def _says_something(self) -> bool:
+        return bool(self._reading.places) or any(one in _SEEN for one in self._reading.classes)
 
     @staticmethod
     def _place(index: int, chunk: QuotedChunk, passage: Passage, verdict: Verdict) -> Place:
@@ -309,7 +321,7 @@ class _Asked:
 
 
 _SEEN = frozenset({RAISED, PUNCTUATION, SYMBOL, DASH})
-_FEWEST_PARTS = 2
+_FEWEST_PARTS, _MOST_TRIES = 2, 8
 
 _OMISSION = r"[\[(][ ]?(?:…|\.{3}|\.[ ]\.[ ]\.)[ ]?[\])]|…|\.{3,}+|\.[ ]\.[ ]\."
 _MARK = re.compile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
@@ -100,43 +101,20 @@ def compare(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Diffe
     """Yield what differs between two runs of signs whose keys are the same; both begin and end with such a sign."""
     (i, last), (j, end) = quote_signs, source_signs
     quote, source = pair.quote, pair.source
+    asked, found = quote.text[quote.places[i] : quote.sign_end(last - 1)], source.text[source.places[j] : source.sign_end(end - 1)]
+    if asked == found:
+        return
+    pieces, others = [*quote.pieces(i, last), None], [*source.pieces(j, end), ""]
+    by, other_by = i, j
     while i < last and j < end:
-        if same := _same_signs(pair, i, j, min(last - i, end - j)):
-            i, j = i + same, j + same
-        else:
-            first = i, j
-            i, j = _group(quote.key_starts, source.key_starts, i, j)
-            yield from _group_difference(pair, (first[0], i), (first[1], j))
+        if pieces[i - by] == others[j - other_by]:
+            i, j = i + 1, j + 1
+            continue
+        first = i, j
+        i, j = _group(quote.key_starts, source.key_starts, i, j)
+        yield from _group_difference(pair, (first[0], i), (first[1], j))
         if i < last and j < end:
             yield from gap(pair, (quote.sign_end(i - 1), quote.places[i]), (source.sign_end(j - 1), source.places[j]))
-
-
-_STRIDE = 64
-
-
-def _same_signs(pair: Pair, i: int, j: int, most: int) -> int:
-    """Return how many signs from here on are the same, with all between them, as far as strides tell."""
-    quote, source, same, stride = pair.quote, pair.source, 0, _STRIDE
-    while stride and same < most:
-        length = min(stride, most - same)
-        a, b = quote.places[i + same], source.places[j + same]
-        one = quote.text[a : quote.sign_end(i + same + length - 1)]
-        if one == source.text[b : source.sign_end(j + same + length - 1)] and _same_gap(pair, i, j, same):
-            same += length
-            if length < stride:
-                break
-        else:
-            stride //= 2
-    return same
-
-
-def _same_gap(pair: Pair, i: int, j: int, same: int) -> bool:
-    """Return whether the gap before a further stride is the same."""
-    if not same:
-        return True
-    quote, source = pair.quote, pair.source
-    one = quote.text[quote.sign_end(i + same - 1) : quote.places[i + same]]
-    return one == source.text[source.sign_end(j + same - 1) : source.places[j + same]]
 
 
 def _group(starts: Sequence[int], others: Sequence[int], i: int, j: int) -> tuple[int, int]:
@@ -166,11 +144,18 @@ def _kind_of_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> str:
     asked, found = pair.quote.sign_text(*quote_signs), pair.source.sign_text(*source_signs)
     if asked == found:
         return "entity"
-    asked, found = known(asked), known(found)
+    kind = _kind_of_texts(known(asked), known(found))
+    is_other = kind == "typography" and (
+        _beside_digit(pair.quote, quote_signs) or _beside_digit(pair.source, source_signs)
+    )
+    return "words" if is_other else kind
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _kind_of_texts(asked: str, found: str) -> str:
     plain = without_typography(asked), without_typography(found)
     if plain[0] == plain[1]:
-        is_other = _beside_digit(pair.quote, quote_signs) or _beside_digit(pair.source, source_signs)
-        return "words" if is_other else "typography"
+        return "typography"
     if (digits := digits_of(asked)) and digits == digits_of(found):
         return "digits"
     if any(map(str.isnumeric, asked + found)):
@@ -204,6 +189,9 @@ def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
     """Yield what differs between two signs: punctuation and symbols in pairs, then what is between those."""
     if pair.quote.text[slice(*asked)] == pair.source.text[slice(*found)]:
         return
+    if pair.quote.classes[slice(*asked)] in _ONE_BLANK and pair.source.classes[slice(*found)] in _ONE_BLANK:
+        yield pair.difference("white_space", asked, found)
+        return
     if _is_line_end(pair.quote, asked, pair.source, found) or _is_line_end(pair.source, found, pair.quote, asked):
         yield pair.difference("line_break_hyphen", asked, found)
         return
@@ -222,6 +210,9 @@ def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
         yield pair.difference(kind_of_run(run, other_run), (starts[0], ends[0]), (starts[1], ends[1]))
         before = ends
     yield from _filling(pair, (before[0], asked[1]), (before[1], found[1]))
+
+
+_ONE_BLANK = frozenset({BLANK, BREAK})
 
 
 def _next(signs: Sequence[Sign], number: int, span: Span) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.budget import spend
 from worker.core.citations.quoting.characters import BLANKS, UNSEEN, UNSPACED, WITHIN
@@ -68,7 +68,7 @@ def passages(pair: Pair, within: Span, *, glued: tuple[bool, bool] = (False, Fal
         if starts[first] == start and starts[last] == start + length:
             spend(len(quote.text))
             yield _passage(pair, (first, last), glued)
-        patience -= length + 64
+        patience -= len(quote.text) + 64
         if patience < 0:
             return
         start += 1
@@ -182,9 +182,11 @@ class Words:
     def of(cls, reading: Reading) -> Words:
         """Return the words of a text."""
         keys, signs, starts = [], [], reading.key_starts
-        first, count = 0, len(reading.places)
+        first, count, places, classes = 0, len(reading.places), reading.places, reading.classes
         for i in range(1, count + 1):
-            if i == count or _is_edge(reading, i):
+            if i == count or places[i] - places[i - 1] > 1 or UNSPACED in classes[places[i - 1] : places[i] + 1]:
+                if i < count and not _is_edge(reading, i):
+                    continue
                 keys.append(reading.key[starts[first] : starts[i]])
                 signs.append((first, i))
                 first = i
@@ -219,44 +221,35 @@ def nearest(pair: Pair, asked: Words, known: Words, index: dict[str, list[int]])
         return None
     spend(len(asked.keys) * _BAND * 4)
     best = max(votes, key=lambda one: (votes[one] + votes.get(one + 1, 0), -one))
-    pairs = _aligned(asked.keys, known.keys, best * _BAND - _BAND, best * _BAND + 2 * _BAND)
+    pairs = _aligned(asked.keys, index, best * _BAND - _BAND, best * _BAND + 2 * _BAND)
     if len(pairs) < max(_FEWEST, (len(asked.keys) + 1) // 2):
         return None
     return _near_passage(pair, asked, known, pairs)
 
 
-def _aligned(asked: Sequence[str], known: Sequence[str], low: int, high: int) -> list[tuple[int, int]]:
-    """Return the longest common subsequence within a band of diagonals, as pairs of words."""
-    width, rows = high - low + 1, []
-    last = [0] * (width + 2)
+def _aligned(asked: Sequence[str], index: dict[str, list[int]], low: int, high: int) -> list[tuple[int, int]]:
+    """Return the longest common subsequence within a band of diagonals, as pairs of words (Hunt and Szymanski, 1977)."""
+    ends: list[int] = []
+    chains: list[_Chain] = []
     for i, key in enumerate(asked):
-        row = [0] * (width + 2)
-        # In row i, column d is word i + low + d; the same word of the row before is column d + 1.
-        best = 0
-        for d in range(width):
-            j = i + low + d
-            value = last[d + 1]
-            if 0 <= j < len(known) and known[j] == key and last[d] + 1 > value:
-                value = last[d] + 1
-            best = max(best, value)
-            row[d] = best
-        row[width] = row[width + 1] = best
-        rows.append(row)
-        last = row
-    pairs: list[tuple[int, int]] = []
-    i, d = len(asked) - 1, width - 1
-    while i >= 0 and d >= 0:
-        above, left = (rows[i - 1][d + 1] if i else 0), (rows[i][d - 1] if d else 0)
-        if rows[i][d] == left and d:
-            d -= 1
-        elif rows[i][d] == above and i:
-            i, d = i - 1, d + 1
-            d = min(d, width - 1)
-        else:
-            if rows[i][d]:
-                pairs.append((i, i + low + d))
-            i -= 1
+        places = index.get(key, ())
+        for j in reversed(places[bisect_left(places, i + low) : bisect_right(places, i + high)]):
+            length = bisect_left(ends, j)
+            chain = _Chain((i, j), chains[length - 1] if length else None)
+            ends[length : length + 1], chains[length : length + 1] = [j], [chain]
+    pairs = []
+    last = chains[-1] if chains else None
+    while last:
+        pairs.append(last.pair)
+        last = last.before
     return pairs[::-1]
+
+
+class _Chain(NamedTuple):
+    """Words in pairs, from the last one back."""
+
+    pair: tuple[int, int]
+    before: _Chain | None
 
 
 def _near_passage(pair: Pair, asked: Words, known: Words, pairs: Sequence[tuple[int, int]]) -> Passage:

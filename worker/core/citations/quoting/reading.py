@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from worker.core.citations.quoting.characters import (
@@ -255,65 +255,75 @@ class Reading:
         return {token.start: token.shown for token in self.tokens if token.shown}
 
     @cached_property
-    def _keyed(self) -> tuple[list[int], list[str]]:
+    def _keyed(self) -> tuple[Sequence[int], str, Sequence[int]]:
+        """Places, keys, and where the key of each place begins."""
         text, classes, shown = known(self.text), self.classes, self.shown
-        places = [i for i, one in enumerate(classes) if one in KEYED or (one == "y" and text[i] == "×")]
-        if shown:
-            keys = ["".join(KEYS[ord(one)] for one in known(shown.get(i, text[i]))) for i in places]
-        else:
-            keys = [KEYS[ord(text[i])] for i in places]
-        kept = [i for i, key in enumerate(keys) if key]
-        if len(kept) < len(keys):
-            places, keys = [places[i] for i in kept], [keys[i] for i in kept]
-        return places, keys
+        places = [i for i, one in enumerate(classes) if one in KEYED]
+        if not self.tokens and len(key := text.translate(KEYS)) == len(places):
+            return places, key, range(len(key) + 1)
+        signs = [(i, "".join(KEYS[ord(part)] for part in known(shown.get(i, text[i])))) for i in self._may_be_keyed]
+        signs = [(i, key) for i, key in signs if key]
+        keys = [key for _, key in signs]
+        return [i for i, _ in signs], "".join(keys), [0, *accumulate(map(len, keys))]
+
+    @property
+    def _may_be_keyed(self) -> Iterator[int]:
+        """Letters, digits and symbols: one of these, ×, has a key."""
+        return (match.start() for match in _MAY_BE_KEYED.finditer(self.classes))
 
     @cached_property
-    def places(self) -> list[int]:
+    def places(self) -> Sequence[int]:
         """Where each sign that has a key begins."""
         return self._keyed[0]
 
     @cached_property
     def key(self) -> str:
         """The keys of all signs, without anything between."""
-        return "".join(self._keyed[1])
+        return self._keyed[1]
 
     @cached_property
-    def key_starts(self) -> list[int]:
+    def key_starts(self) -> Sequence[int]:
         """Where the key of each sign begins in `key`; then its length."""
-        return [0, *accumulate(map(len, self._keyed[1]))]
+        return self._keyed[2]
+
+    def pieces(self, first: int, last: int) -> list[str]:
+        """Return each sign from one to another (excluded), with all up to the next; without the last of these."""
+        return [self.text[start:end] for start, end in pairwise(self.places[first:last])]
 
     def sign_end(self, sign: int) -> int:
         """Return where a sign ends, given by its number: after its marks."""
         place, classes = self.places[sign] + 1, self.classes
-        while place < len(classes) and classes[place] in CONTINUED:
+        while classes[place : place + 1] in CONTINUED:
             place += 1
         return place
 
     def sign_text(self, first: int, last: int) -> str:
         """Return what signs show, from one to another (excluded), with what stands between them."""
         start, end = self.places[first], self.sign_end(last - 1)
-        if not any(start <= place < end for place in self.shown):
-            return self.text[start:end]
-        return self.visible(start, end)
+        return self.visible(start, end) if any(place in self.shown for place in range(start, end)) else self.text[start:end]
 
     def visible(self, start: int, end: int) -> str:
         """Return what a reader sees of a part: without markup, entities as their signs, blocks as blanks."""
-        classes, text, shown = self.classes, self.text, self.shown
+        text, shown = self.text, self.shown
         parts = []
-        for i in range(start, end):
-            one = classes[i]
-            if one in UNSEEN or one == WITHIN:
-                continue
-            parts.append(" " if one in BLANKS else shown.get(i, text[i]))
+        for run in _RUN.finditer(self.classes, start, end):
+            first, last = run.span()
+            if run["blanks"]:
+                parts.append(" " * (last - first))
+            elif last - 1 in shown:
+                parts += [text[first : last - 1], shown[last - 1]]
+            else:
+                parts.append(text[first:last])
         return "".join(parts)
 
     # --- ends of words, numbers and sentences -------------------------------------------------------
 
     def is_cut(self, place: int) -> bool:
         """Return whether a quote that begins or ends here cuts a word, a number, or what belongs to one."""
-        if 0 < place < len(self.classes) and self.classes[place] in CONTINUED:
-            return True
-        return _CUT.search(self.around(place, place)) is not None
+        sides = self.classes[place - 1 : place + 1] if place else ""
+        if sides in _NO_CUT or len(sides) == 1:
+            return False
+        return sides[1] in CONTINUED or _CUT.search(self.around(place, place)) is not None
 
     def around(self, start: int, end: int) -> str:
         """Return what is seen on both sides of a part, with a NUL in its place, a sign of `_CUT` for each character."""
@@ -366,6 +376,11 @@ class Reading:
         seen = self.text[place : place + _NEAR]
         return bool(_CLAUSE_END.match(seen)) or (place + len(seen) >= len(self.text) and not seen.strip())
 
+
+_MAY_BE_KEYED = re.compile("[acdy]")
+# Blanks, and what is seen; an entity is one of the last signs of what is seen, as the rest of it continues that sign.
+_RUN = re.compile(r"(?P<blanks>[snB]+)|[^snBihMx]+")
+_NO_CUT = frozenset({"", "as", "an", "sa", "na", "ps", "pn"})
 
 MOST_AROUND = 200
 """Characters of the rest of a sentence at most."""

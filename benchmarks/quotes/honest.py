@@ -34,11 +34,17 @@ def _digits(zero: str) -> Texture:
 
 def _entities(share: float) -> Texture:
     names = {"'": "&apos;", "’": "&rsquo;", "−": "&minus;", "é": "&eacute;", "ü": "&uuml;", "°": "&deg;", "€": "&euro;"}
-    return lambda rng, text: "".join(
-        rng.choice([names.get(c, f"&#{ord(c)};"), f"&#x{ord(c):X};"]) if rng.random() < share and not c.isspace() else c
-        for c in html.escape(text, quote=False)
-        if c
-    ) if "&" not in text else text
+    return lambda rng, text: (
+        "".join(
+            rng.choice([names.get(c, f"&#{ord(c)};"), f"&#x{ord(c):X};"])
+            if rng.random() < share and not c.isspace()
+            else c
+            for c in html.escape(text, quote=False)
+            if c
+        )
+        if "&" not in text
+        else text
+    )
 
 
 def _title(_: random.Random, text: str) -> str:
@@ -79,7 +85,7 @@ TEXTURES: dict[str, Texture] = {
     "bold": _replaced(r"(?<=\s)([^\W_]+)(?=\s)", r"**\1**", share=0.3),
     "italic": _replaced(r"(?<=\s)([^\W_]+)(?=\s)", r"*\1*", r"_\1_", share=0.3),
     "ticks": _replaced(r"(?<=\s)([^\W_]+)(?=\s)", r"`\1`", share=0.2),
-    "tags": _replaced(r"(?<=\s)([^\W_]+)(?=\s)", r"<b>\1</b>", r"<em>\1</em>", r'<span class="x">\1</span>', share=0.3),
+    "tags": _replaced(r"(?<=\s)([^\W_]+)(?=\s)", r"<b>\1</b>", r"<em>\1</em>", r"<span>\1</span>", share=0.3),
     "line_tags": _replaced(r"(?<=[^\W\d]) (?=[^\W\d])", "<br>", "<br/>", share=0.2),
     "paragraph_tags": lambda _, text: f"<p>{text}</p>",
     "cited": lambda _, text: f"> {text}",
@@ -87,7 +93,9 @@ TEXTURES: dict[str, Texture] = {
     "bullet": lambda rng, text: rng.choice(["- ", "* ", "• ", "+ "]) + text if text[0].isalpha() else text,
     "heading": lambda _, text: f"## {text}",
     "bold_whole": lambda _, text: f"**{text}**",
-    "label": lambda rng, text: text + rng.choice([" [S1]", " [S12].", " [S1, S2]", "[S1][S2]", "【S1】"]),
+    "label": lambda rng, text: re.sub(
+        r"[.。।]?\Z", lambda m: rng.choice([" [S1]", " [S12]", " [S1, S2]", "[S1][S2]", "【S1】"]) + m[0], text, count=1
+    ),
     "label_inside": _replaced(r"(?<=[,;]) ", r" [S1] ", share=0.5),
     "footnote_number": lambda rng, text: some(rng, r"(?<=[^\W\d_]{5})(?=\s)", text, lambda _: "[7]"),
     "wrapped_in_quotes": lambda rng, text: rng.choice(["“{}”", '"{}"', "«{}»", "„{}“", "「{}」"]).format(text),
@@ -107,7 +115,9 @@ TEXTURES: dict[str, Texture] = {
     "spaced_scripts": _replaced(rf"(?<=[{UNSPACED}])(?=\d)|(?<=\d)(?=[{UNSPACED}])", " "),
     "other_dashes": _mapped({"-": "–", "–": "-", "—": "-"}),
     "hyphen_for_minus": _mapped({"−": "-"}),
-    "no_accents": lambda _, text: "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn"),
+    "no_accents": lambda _, text: "".join(
+        c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn"
+    ),
     "cyrillic_for_latin": _replaced("[aeo]", "а", "е", "о", share=0.1),
     "torn_words": _replaced(_LETTERS2, " ", share=0.05),
     "swallowed_blanks": _replaced(rf"(?<=[^\W\d{UNSPACED}]) (?=[^\W\d{UNSPACED}])", "", share=0.2),
@@ -137,7 +147,12 @@ HONEST: dict[str, Rule] = {}
 
 def _textured(name: str, texture: Texture, *, of_chunk: bool) -> Rule:
     def rule(rng: random.Random, source: Source) -> Made | None:
-        if source.language == "code" and name not in ("same", "trailing_spaces", "wrapped_in_quotes", "escaped_entities"):
+        if source.language == "code" and name not in (
+            "same",
+            "trailing_spaces",
+            "wrapped_in_quotes",
+            "escaped_entities",
+        ):
             return None
         changed = texture(rng, source.passage)
         if changed == source.passage and name != "same":
@@ -165,7 +180,7 @@ FRAGMENTS: dict[str, tuple[str, str, set[str]]] = {
     "note": ("{w}word[12]", "{w}word", set()),
     "note_of_markdown": ("{w}word[^3]", "{w}word", set()),
     "raised_note": ("{w}word¹²", "{w}word", set()),
-    "dagger": ("{w}†", "{w}", set()),
+    "dagger": ("{w}word†", "{w}word", set()),
     "ampersand": ("A &amp; B", "A & B", set()),
     "less_than": ("a &lt; b", "a < b", set()),
     "numeric_entity": ("{w}&#8212;{v}", "{w}—{v}", set()),
@@ -174,9 +189,9 @@ FRAGMENTS: dict[str, tuple[str, str, set[str]]] = {
     "struck_out_kept": ("~~{w}~~", "{w}", set()),
     "row": ("\n| {w} | {v} |\n|---|---|\n| A | 5 |\n", "\n{w} {v} A 5\n", set()),
     "cells": ("<td>{w}</td><td>{v}</td>", "{w} {v}", set()),
-    "items": ("\n- {w} one\n- {v} two\n", " {w} one {v} two ", set()),
-    "items_with_bullets": ("\n- {w} one\n- {v} two\n", "\n• {w} one\n• {v} two\n", set()),
-    "numbered": ("\n1. {w} one\n2. {v} two\n", " {w} one {v} two ", {"words"}),
+    "items": ("\n- {w} one\n- {v} two\n", " {w} one {v} two ", {"dash"}),
+    "items_with_bullets": ("\n- {w} one\n- {v} two\n", "\n• {w} one\n• {v} two\n", {"dash"}),
+    "numbered": ("\n1. {w} one\n2. {v} two\n", " {w} one {v} two ", {"words", "accents"}),
     "ellipsis_glyph": ("{w}...", "{w}…", set()),
     "spaced_dash": ("{w} —{v}", "{w} — {v}", set()),
     "tight_dash": ("{w} — {v}", "{w}—{v}", set()),
@@ -196,9 +211,7 @@ FRAGMENTS: dict[str, tuple[str, str, set[str]]] = {
     "code_kept": ("`a*b`", "a*b", set()),
     "tag_of_a_line": ("{w}<br>{v}", "{w}\n{v}", set()),
 }
-HONEST |= {
-    name: (lambda rng, source, pair=pair: _fragment(rng, source, *pair)) for name, pair in FRAGMENTS.items()
-}
+HONEST |= {name: (lambda rng, source, pair=pair: _fragment(rng, source, *pair)) for name, pair in FRAGMENTS.items()}
 
 
 def _fragment(rng: random.Random, source: Source, fragment: str, quoted: str, excused: set[str]) -> Made | None:
@@ -215,7 +228,18 @@ def honest(rule: Rule) -> Rule:
 @honest
 def combined(rng: random.Random, source: Source) -> Made | None:
     """Two changes, one after the other, of those that are always accepted."""
-    names = "rewrapped nfd ligatures soft_hyphens zero_width hyphens bold tags label wrapped_in_quotes cited bullet".split()
+    names = [
+        "wrapped_lines",
+        "nfd",
+        "ligatures",
+        "soft_hyphens",
+        "hyphens",
+        "bold",
+        "tags",
+        "label",
+        "wrapped_in_quotes",
+        "wide_digits",
+    ]
     one, other = rng.sample(names, 2)
     changed = TEXTURES[other](rng, TEXTURES[one](rng, source.passage))
     return Made(changed, source.text) if source.language != "code" else None
@@ -229,7 +253,7 @@ def _elided(rng: random.Random, source: Source, cuts: int) -> Made | None:
     parts = [words[i * length : i * length + rng.randint(4, length - 1)] for i in range(cuts + 1)]
     between = "" if source.language in JOINED else " "
     mark = rng.choice([" … ", " ... ", " [...] ", " […] ", " . . . "])
-    if any(re.search(r"\d", part[0] + part[-1]) for part in parts):
+    if not all((part[0] + part[-1]).isalpha() and WORD.search(part[0]) for part in parts):
         return None
     return Made(mark.join(between.join(part) for part in parts), source.text, frozenset({"joined"}))
 

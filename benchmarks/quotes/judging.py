@@ -48,7 +48,9 @@ class Line:
         self.kinds.update(others)
         if is_wrong(self.kind, made, finding, others):
             self.wrong += 1
-            self.examples.append({"verdict": finding.verdict, "kinds": sorted(others), "quote": made.quote, "chunk": made.text})
+            self.examples.append(
+                {"verdict": finding.verdict, "kinds": sorted(others), "quote": made.quote, "chunk": made.text}
+            )
 
 
 def is_wrong(kind: str, made: Made, finding: QuoteFinding, others: set[str]) -> bool:
@@ -83,7 +85,9 @@ def missed(lines: list[Line]) -> list[str]:
     honest = [line for line in lines if line.kind == "honest"]
     unfound, count = sum(line.verdicts["not_found"] for line in honest), sum(line.count for line in honest)
     problems = [f"{line.rule}: {line.wrong} of {line.count}" for line in lines if line.wrong and line.kind != "honest"]
-    return problems + ([f"{unfound} of {count} honest quotes were not found"] if unfound > MOST_NOT_FOUND * count else [])
+    return problems + (
+        [f"{unfound} of {count} honest quotes were not found"] if unfound > MOST_NOT_FOUND * count else []
+    )
 
 
 def table(lines: list[Line], kind: str) -> Table:
@@ -95,6 +99,10 @@ def table(lines: list[Line], kind: str) -> Table:
     for line in [*of_kind, Line("all", kind)]:
         of = of_kind if line.rule == "all" else [line]
         verdicts = sum((one.verdicts for one in of), Counter[str]())
-        counts = [sum(one.count for one in of), *(verdicts[verdict] for verdict in VERDICTS), sum(one.wrong for one in of)]
+        counts = [
+            sum(one.count for one in of),
+            *(verdicts[verdict] for verdict in VERDICTS),
+            sum(one.wrong for one in of),
+        ]
         shown.add_row(line.rule, *(str(count or "") for count in counts), " ".join(sorted(line.kinds)))
     return shown

@@ -114,7 +114,8 @@ def pick(rng: random.Random, texts: Sentences, language: str) -> Source:
         start, end = words[rng.randint(0, 2)].start(), words[-rng.randint(1, 3)].end()
     names = rng.sample([*texts], min(CHUNKS_OF_A_JOB, len(texts)))
     others = [between.join(parts) for parts, between in (chunk(rng, texts, name) for name in names if name != language)]
-    return Source(text, start, end, start > first, end < last, tuple(others), language)
+    is_open = (letters(text[first:start]) != "", letters(text[end:last]) != "")
+    return Source(text, start, end, *is_open, tuple(others), language)
 
 
 def some(rng: random.Random, pattern: str, text: str, change: Callable[[re.Match[str]], str]) -> str:

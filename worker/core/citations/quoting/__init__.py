@@ -43,6 +43,7 @@ from worker.core.citations.quoting.characters import DASH, PUNCTUATION, RAISED, 
 from worker.core.citations.quoting.differences import ACCEPTED, Difference, Pair
 from worker.core.citations.quoting.placing import Passage, Words, nearest, passages
 from worker.core.citations.quoting.reading import Reading
+from worker.core.text.unicode_data import known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -213,6 +214,7 @@ class _Asked:
         self._quote = quote
         self._accepted = accepted
         self._reading = Reading.of(quote)
+        self._passages: dict[int, Passage | None] = {}
 
     @cached_property
     def _words(self) -> Words:
@@ -224,14 +226,14 @@ class _Asked:
 
     def stands(self, index: int, chunk: QuotedChunk) -> Place | None:
         """Return the place where the quote stands with accepted differences only."""
-        best = self._passage(chunk)
+        best = self._passages[index] = self._passage(chunk)
         if best and not best.unaccepted(self._accepted):
             return self._place(index, chunk, best, "normalised" if best.differences else "verbatim")
         return self._elided(index, chunk)
 
     def altered(self, index: int, chunk: QuotedChunk) -> Place | None:
         """Return the place where its words stand, or nearly."""
-        best = self._passage(chunk)
+        best = self._passages[index]
         if best is None and self._reading.places:
             best = nearest(Pair(self._reading, chunk.text), self._words, chunk.words, chunk.index)
         return self._place(index, chunk, best, "altered") if best else None
@@ -369,7 +371,7 @@ def _parts(quote: str) -> list[_Part]:
         text = quote[start : mark.start() if mark else len(quote)]
         after = bool(mark and mark["word"])
         if text.strip() or not mark:
-            glued = bool(before and before["word"]) and text[:1].isalnum(), after and text[-1:].isalnum()
+            glued = bool(before and before["word"]) and known(text[:1]).isalnum(), after and known(text[-1:]).isalnum()
             place = start + len(text) - len(text.lstrip())
             found.append(_Part(Reading.of(text.strip()), place, omits, tuple(put_in), glued))
             omits, put_in = False, []

@@ -6,6 +6,7 @@ import functools
 import re
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from worker.core.citations.quoting.characters import (
@@ -23,11 +24,12 @@ from worker.core.citations.quoting.characters import (
     SYMBOL,
     UNSEEN,
     UNSPACED,
+    WITHIN,
     digits_of,
     unmarked,
     without_typography,
 )
-from worker.core.text.unicode_data import known
+from worker.core.text.unicode_data import cased, is_numeric, known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,14 +50,14 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "case_style": ("the whole quote in capitals, small letters or title case", "the pump runs", "THE PUMP RUNS"),
     "dash": ("another dash, or one more or less", "man—eating", "man-eating"),
     "joined": ("a word divided, or two joined", "can not", "cannot"),
-    "punctuation": ("other punctuation", "Wait. Stop", "Wait, stop"),
+    "punctuation": ("other punctuation", "Wait; stop", "Wait, stop"),
     "case": ("the case of letters", "the NOT gate", "the not gate"),
     "accents": ("marks of letters", "tué", "tue"),
     "look_alike": ("a letter that looks like another", "ρgh", "pgh"),
-    "symbol": ("another symbol, or one more or less", "5 %", "5"),
+    "symbol": ("another symbol, or one more or less", "a = b", "a < b"),
     "cut": ("an end inside a word or a number", "cannot", "can"),
-    "words": ("other words or numbers", "a success", "no success"),
-    "order": ("the same words in another order", "big red", "red big"),
+    "words": ("other words or numbers", "it was a success", "it was no success"),
+    "order": ("the same words in another order", "a big red door opens", "a red big door opens"),
 }
 """Each kind: in words, and an example of a source and a quote."""
 
@@ -101,7 +103,10 @@ def compare(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Diffe
     """Yield what differs between two runs of signs whose keys are the same; both begin and end with such a sign."""
     (i, last), (j, end) = quote_signs, source_signs
     quote, source = pair.quote, pair.source
-    asked, found = quote.text[quote.places[i] : quote.sign_end(last - 1)], source.text[source.places[j] : source.sign_end(end - 1)]
+    asked, found = (
+        quote.text[quote.places[i] : quote.sign_end(last - 1)],
+        source.text[source.places[j] : source.sign_end(end - 1)],
+    )
     if asked == found:
         return
     pieces, others = [*quote.pieces(i, last), None], [*source.pieces(j, end), ""]
@@ -158,11 +163,16 @@ def _kind_of_texts(asked: str, found: str) -> str:
         return "typography"
     if (digits := digits_of(asked)) and digits == digits_of(found):
         return "digits"
-    if any(map(str.isnumeric, asked + found)):
+    if any(map(is_numeric, asked + found)):
         return "words"
+    if {*plain} in _CASES_OF_I:
+        return "case"
     if plain[0].casefold() == plain[1].casefold():
         return "case"
     return "accents" if unmarked(asked) == unmarked(found) else "look_alike"
+
+
+_CASES_OF_I = ({"İ", "i"}, {"I", "ı"})
 
 
 def _beside_digit(reading: Reading, signs: Span) -> bool:
@@ -248,6 +258,9 @@ def _matched(signs: Sequence[Sign], others: Sequence[Sign]) -> Iterator[tuple[in
         yield first, last, other_first, other_last
 
 
+_DOTS = "..."
+
+
 def signs_of(reading: Reading, span: Span) -> list[Sign]:
     """Return the visible signs of a part between two signs with keys."""
     classes, text, shown = reading.classes, reading.text, reading.shown
@@ -255,14 +268,20 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
     place, end = span
     while place < end:
         one, start = classes[place], place
-        place += 1
+        place += len(_DOTS) if text.startswith(_DOTS, start, end) else 1
         while place < end and classes[place] in CONTINUED:
             place += 1
         if one in BLANKS or one in UNSEEN:
             continue
         seen = shown.get(start, text[start]) + text[start + 1 : place] * (start not in shown)
-        if seen in "«‹" and classes[place : place + 1] == BLANK and classes[start - 1 : start] in ("", *BLANKS):
+        if (
+            seen in "«‹"
+            and classes[place : place + 1] in BLANKS
+            and classes[start - 1 : start] in ("", *BLANKS, WITHIN)
+        ):
             place += 1
+            while place < end and classes[place] == WITHIN:
+                place += 1
         elif seen in "»›" and classes[max(span[0], start - 1)] == BLANK and classes[place : place + 1] not in KEYED:
             start -= 1
         found.append(Sign(without_typography(known(seen)), one, (start, place)))
@@ -293,6 +312,8 @@ def _filling(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
 def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
     one, other = pair.quote.classes[slice(*asked)], pair.source.classes[slice(*found)]
     both, has_blank = one + other, _is_blank(one)
+    if (MARKUP in one or BLOCK in one) and says_other(pair.quote.text[slice(*asked)], pair.source.text[slice(*found)]):
+        return "words"
     if has_blank != _is_blank(other):
         kind = _kind_of_blank(pair, asked, found)
         return "markup" if kind == "spacing" and MARKUP in both else kind
@@ -301,6 +322,18 @@ def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
     if not has_blank:
         return "line_break_hyphen" if SOFT in both and BREAK in both else "invisible"
     return "white_space" if _unseen(one) == _unseen(other) else "invisible"
+
+
+_TARGET = re.compile(r"""\]\([^()]*\)|=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""")
+_NOTE = re.compile("[0-9¹⁰⁴-⁹]+(?=\\])|[¹⁰⁴-⁹]+")
+
+
+def says_other(quoted: str, source: str) -> bool:
+    """Return whether markup of a quote leads elsewhere than the source's, or notes another number."""
+    if any(target not in source for target in _TARGET.findall(quoted)):
+        return True
+    notes, others = _NOTE.findall(_TARGET.sub("", quoted)), _NOTE.findall(_TARGET.sub("", source))
+    return bool(notes and others and notes != others)
 
 
 def _is_blank(classes: str) -> bool:
@@ -344,8 +377,8 @@ def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span)
     return reading.text[span[0]] in _LINE_END_HYPHENS and _neighbours(reading, span) == ("a", "a")
 
 
-_IN_NUMBER = re.compile(r"d\0[.,:/']d|d[.,:/']\0d")
-_SIGNED = re.compile(r"[-~+][ ]?\0?[ ]?d")
+_IN_NUMBER = re.compile(r"d\0[.,:/']d|d[.,:/']\0d|(?:\A|[ ])\.\0[ ]?d")
+_SIGNED = re.compile(r"[-~]\0[ ]?d|\0[ ]?[-~]d")
 _RANGE = re.compile(r"d(?P<blank>[ ]?)[-~](?P=blank)d")
 
 
@@ -379,6 +412,19 @@ def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
     return found
 
 
+def with_order(differences: list[Difference]) -> list[Difference]:
+    """Tell words that stand elsewhere in the quote from words that are lost and others that are put in."""
+    words = [one for one in differences if one.kind == "words"]
+    moved = [
+        {id(one), id(other)}
+        for one, other in pairwise(words)
+        if (one.quoted.split(), other.quoted.split()) == (other.source.split(), one.source.split())
+        and not (one.quoted and one.source)
+    ]
+    among = set().union(*moved)
+    return [replace(one, kind="order") if id(one) in among else one for one in differences]
+
+
 def with_case(pair: Pair, differences: list[Difference], passage: Span, first: int) -> list[Difference]:
     """Tell the case of the first letter, and of the whole quote, from the case of some letters."""
     if not any(one.kind == "case" for one in differences):
@@ -400,7 +446,7 @@ _SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s+|\n)[^\w]*\Z")
 
 def _is_first_letter(pair: Pair, one: Difference) -> bool:
     place = one.chunk_span[0]
-    word = _WORD.match(pair.source.text, place)
+    word = _WORD.match(known(pair.source.text[place : place + _LONGEST_UNIT + 1]))
     is_unit = word and len(word[0]) <= _LONGEST_UNIT and DIGIT in pair.source.classes[max(0, place - 2) : place]
     return len(one.source) == 1 and not is_unit
 
@@ -410,16 +456,20 @@ _LONGEST_UNIT = 3
 
 
 def _has_style(pair: Pair, passage: Span) -> bool:
-    asked = pair.quote.visible(0, len(pair.quote.text))
-    words = [word for word in _WORD.findall(asked) if word.upper() != word.lower()]
-    if not words or _LETTER_BESIDE_DIGIT.search(asked):
+    asked = cased(known(pair.quote.visible(0, len(pair.quote.text))))
+    words = _WORD.findall(asked)
+    if len(words) < _FEWEST_CASED or not all(map(_is_cased, words)) or _LETTER_BESIDE_DIGIT.search(asked):
         return False
     if not (asked == asked.upper() or asked == asked.lower() or all(map(_is_title, words))):
         return False
     return _is_uniform(pair.source.text, passage)
 
 
-_SMALL_WORDS = 4
+_FEWEST_CASED, _SMALL_WORDS = 2, 4
+
+
+def _is_cased(word: str) -> bool:
+    return word.upper() != word.lower()
 
 
 def _is_title(word: str) -> bool:
@@ -428,10 +478,17 @@ def _is_title(word: str) -> bool:
 
 def _is_uniform(text: str, passage: Span) -> bool:
     """Return whether no word of a passage has a case of its own: all are small, but at starts of sentences, or big."""
-    words = [(match[0], passage[0] + match.start()) for match in _WORD.finditer(text[slice(*passage)])]
-    cased = [(word, place) for word, place in words if word.upper() != word.lower()]
-    return all(word == word.upper() for word, _ in cased) or all(
-        word == word.lower()
-        or (word[1:] == word[1:].lower() and _SENTENCE_START.search(text, max(0, place - 8), place))
-        for word, place in cased
+    start = max(0, passage[0] - _BEFORE_SENTENCE)
+    text = cased(known(text[start : passage[1]]))
+    words = [match for match in _WORD.finditer(text, passage[0] - start) if _is_cased(match[0])]
+    return all(word[0] == word[0].upper() for word in words) or all(
+        word[0] == word[0].lower()
+        or (
+            word[0][1:] == word[0][1:].lower()
+            and _SENTENCE_START.search(text, max(0, word.start() - _BEFORE_SENTENCE), word.start())
+        )
+        for word in words
     )
+
+
+_BEFORE_SENTENCE = 8

@@ -20,10 +20,9 @@ from worker.core.citations.quoting.characters import (
     KEYS,
     MARKUP,
     MINUSES,
-    UNSEEN,
     WITHIN,
 )
-from worker.core.text.unicode_data import known
+from worker.core.text.unicode_data import cased, known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +48,7 @@ class Token:
 
 # --- markup: CommonMark and HTML, as far as a reader does not see it ------------------------------
 
-_MAY_HAVE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡]|^[ \t]*[-+=]", re.MULTILINE)
+_MAY_HAVE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡【［]|^[ \t]*[-+=]", re.MULTILINE)
 _LINE = re.compile(r"[^\n]*+\n|[^\n]++")
 _FENCE = re.compile(r"[ \t]*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*+)$", re.MULTILINE)
 _RULE = re.compile(r"[ \t]*+(?:-{3,}+|={3,}+|\*{3,}+|_{3,}+|\|?[ \t]*+:?-{3,}[-| \t:]*+)[ \t\r]*+$", re.MULTILINE)
@@ -79,7 +78,7 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 # After fewer letters a raised digit may be an exponent, and a number in brackets an index.
-_NOTED = re.compile(r"[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\s$")
+_NOTED = re.compile(r"[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.!?]$")
 _NOTED_ONCE = re.compile(r"[^\W\d_]{2}[.,;:!?\"'’”»)]{0,2}$|[.,;:!?\"”»)]$")
 _POWERS, _ONCE = frozenset("²³"), frozenset("¹†‡")
 _LETTERS_BEFORE = 8
@@ -199,7 +198,8 @@ class _Paragraph:
 
     def _is_note(self, start: int, note: str) -> bool:
         before = self._text[max(0, start - _LETTERS_BEFORE) : start]
-        return note not in _POWERS and bool((_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
+        is_apart = note[0] == "[" and before[-1:].isspace()
+        return note not in _POWERS and bool(is_apart or (_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
 
     def _pair_runs(self) -> None:
         """Keep the delimiters of emphasis: a run before a word, and the next such run after one."""
@@ -233,7 +233,7 @@ class Reading:
     @classmethod
     def of(cls, text: str) -> Reading:
         """Read a text."""
-        return cls(text, tokens(text))
+        return cls(text, tokens(known(text)))
 
     @cached_property
     def classes(self) -> str:
@@ -300,7 +300,11 @@ class Reading:
     def sign_text(self, first: int, last: int) -> str:
         """Return what signs show, from one to another (excluded), with what stands between them."""
         start, end = self.places[first], self.sign_end(last - 1)
-        return self.visible(start, end) if any(place in self.shown for place in range(start, end)) else self.text[start:end]
+        return (
+            self.visible(start, end)
+            if any(place in self.shown for place in range(start, end))
+            else self.text[start:end]
+        )
 
     def visible(self, start: int, end: int) -> str:
         """Return what a reader sees of a part: without markup, entities as their signs, blocks as blanks."""
@@ -329,7 +333,7 @@ class Reading:
         """Return what is seen on both sides of a part, with a NUL in its place, a sign of `_CUT` for each character."""
         before = self.visible(max(0, start - _NEAR), start)[-_SEEN:]
         after = self.visible(end, min(len(self.text), end + _NEAR))[:_SEEN]
-        return "".join(_as_cut(one) if one != "\0" else one for one in known(f"{before}\0{after}"))
+        return "".join(_as_cut(one) if one != "\0" else one for one in cased(known(f"{before}\0{after}")))
 
     def rest_before(self, place: int) -> str | None:
         """Return the beginning of the sentence before a place; None where a sentence begins there."""
@@ -361,9 +365,9 @@ class Reading:
     def _goes_on(self, match: re.Match[str]) -> bool:
         if match["stop"][0] != ".":
             return False
-        word = re.search(r"\w*$", self.text[max(0, match.start() - _SEEN) : match.start()])
+        word = re.search(r"\w*$", cased(known(self.text[max(0, match.start() - _SEEN) : match.start()])))
         before = word[0] if word else ""
-        after = self.text[match.end() : match.end() + 4].lstrip()
+        after = cased(known(self.text[match.end() : match.end() + 4])).lstrip()
         is_short = len(before) <= _SHORT and (before[:1].isupper() or before.isdigit() or len(before) == 1)
         return is_short or after[:1].islower() or after[:1].isdigit()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 -- typer reads it at run time
 from typing import Annotated
 
 import typer
@@ -28,8 +28,8 @@ def run(
 
     Example: [bold]python -m benchmarks.quotes --seed 3 --per-rule 500 --examples 3[/bold]
 
-    Exit codes: 0 goals reached, 1 an altered quote was accepted, a cut one without the rest of its sentence, or more than
-    0.5 % of the honest ones were not found, 2 wrong usage.
+    Exit codes: 0 goals reached, 1 an altered quote was accepted, a cut one without the rest of its sentence, or more
+    than 0.5 % of the honest ones were not found, 2 wrong usage.
     """
     console = Console(width=None if sys.stdout.isatty() else 160)
     start = time.perf_counter()

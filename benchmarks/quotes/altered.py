@@ -27,14 +27,14 @@ def one_of(*texts: str) -> Change:
 EDITS: dict[str, tuple[str, Change, bool]] = {
     "digit_changed": (r"\d", lambda rng, m: rng.choice([d for d in "0123456789" if int(d) != int(m[0])]), False),
     "digit_added": (r"\d", lambda rng, m: m[0] + rng.choice("0123456789²½"), False),
-    "digit_lost": (r"(?<=\d)\d|\d(?=\d)", lambda rng, m: "", False),
+    "digit_lost": (r"(?<=\d)\d|\d(?=\d)", lambda _, __: "", False),
     "separator_changed": (
         r"(?<=\d)[.,:](?=\d)",
         one_of("", " ", "-", "\n", "-\n", "\u00ad", "\u2063", ".", ",", ":", "<br>", "\\", "**", "\u200b", "&nbsp;"),
         True,
     ),
     "separator_added": (r"(?<=\d)(?=\d)", one_of(".", " ", ",", "-", "\n", "/", "\u00a0", "&#44;"), True),
-    "sign_lost": (r"(?<!\w)[-−+~$€£](?=\d)", lambda rng, m: "", True),
+    "sign_lost": (r"(?<!\w)[-−+~$€£](?=\d)", lambda _, __: "", True),
     "sign_added": (
         r"(?<![\w.,:;$€£−+-])(?=\d)",
         one_of("-", "−", "+", "<", "≤", "$", "&minus;", "¬", "\\-", "±"),
@@ -42,12 +42,12 @@ EDITS: dict[str, tuple[str, Change, bool]] = {
     ),
     "per_cent_changed": (r"(?<=\d)\s?[%°℃]", one_of("", "‰", " °F", " $"), True),
     "letter_changed": (LETTER, lambda rng, m: rng.choice(m.string.replace(m[0], "").replace(" ", "") or "x"), False),
-    "letter_lost": (rf"(?<={LETTER}){LETTER}(?={LETTER})", lambda rng, m: "", False),
-    "letter_added": (rf"(?<={LETTER}){LETTER}", lambda rng, m: m[0] * 2, False),
-    "letters_swapped": (rf"({LETTER})({LETTER})", lambda rng, m: m[2] + m[1], False),
-    "ending_lost": (rf"(?<={LETTER}{{3}}){LETTER}{{1,3}}(?=\s)", lambda rng, m: "", False),
-    "prefix_lost": (rf"(?<=\s){LETTER}{{1,3}}(?={LETTER}{{3}})", lambda rng, m: "", False),
-    "case_changed": (rf"(?<=\w ){LETTER}|(?<=\w){LETTER}", lambda rng, m: m[0].swapcase(), True),
+    "letter_lost": (rf"(?<={LETTER}){LETTER}(?={LETTER})", lambda _, __: "", False),
+    "letter_added": (rf"(?<={LETTER}){LETTER}", lambda _, m: m[0] * 2, False),
+    "letters_swapped": (rf"({LETTER})({LETTER})", lambda _, m: m[2] + m[1], False),
+    "ending_lost": (rf"(?<={LETTER}{{3}}){LETTER}{{1,3}}(?=\s)", lambda _, __: "", False),
+    "prefix_lost": (rf"(?<=\s){LETTER}{{1,3}}(?={LETTER}{{3}})", lambda _, __: "", False),
+    "case_changed": (rf"(?<=\w ){LETTER}|(?<=\w){LETTER}", lambda _, m: m[0].swapcase(), True),
     "words_joined": (
         rf"(?<=[^\W\d_{UNSPACED}])[- ](?=[^\W\d_{UNSPACED}])",
         one_of("", "-", "\u00ad", "\u200b", "&shy;", "<wbr>", "**", "\u2060", "[S1]", "`"),
@@ -59,14 +59,14 @@ EDITS: dict[str, tuple[str, Change, bool]] = {
         True,
     ),
     "symbol_changed": (r"[<>=≤≥*/_!&@#~^$€£%]", one_of(*"<>=≤≥*/_!&@#~^$€£%", ""), True),
-    "question_lost": (r"[?？!]", lambda rng, m: ".", True),
+    "question_lost": (r"[?？!]", lambda _, __: ".", True),
     "punctuation_changed": (r"[,;:](?=\s\S)", one_of(".", "!", "?", " –", ";", ","), True),
     "unseen_added": (rf"(?<={LETTER})(?={LETTER})", one_of("\u2061", "\u2062", "\u2063", "\u202e", "\U000e0061"), True),
     "mark_added": (rf"(?<={LETTER})(?={LETTER})", one_of("\u0338", "\u0301", "\u0327", "\u20d2", "\u0315"), True),
 }
 
 
-def _edit(name: str, pattern: str, change: Change, signs_only: bool) -> Rule:
+def _edit(pattern: str, change: Change, signs_only: bool) -> Rule:
     def rule(rng: random.Random, source: Source) -> Made | None:
         quote = some(rng, pattern, source.passage, lambda match: change(rng, match))
         if quote == source.passage or not (signs_only or source.is_new(quote)):
@@ -76,7 +76,7 @@ def _edit(name: str, pattern: str, change: Change, signs_only: bool) -> Rule:
     return rule
 
 
-ALTERED |= {name: _edit(name, *edit) for name, edit in EDITS.items()}
+ALTERED |= {name: _edit(*edit) for name, edit in EDITS.items()}
 
 
 def altered(rule: Rule) -> Rule:

@@ -139,7 +139,6 @@ def put_in(rng: random.Random, source: Source, fragment: str, quoted: str) -> Ma
     names = {"{w}": rng.choice(words)[0].strip("(«“"), "{v}": rng.choice(words)[0].strip("(«“")}
     made = []
     for part in (fragment, quoted):
-        for name, word in names.items():
-            part = part.replace(name, word)
-        made.append(f"{source.passage[:place]} {part} {source.passage[place:].lstrip()}")
+        filled = re.sub(r"\{[wv]\}", lambda match: names[match[0]], part)
+        made.append(f"{source.passage[:place]} {filled} {source.passage[place:].lstrip()}")
     return Made(made[1], source.with_passage(made[0]))

@@ -6,7 +6,6 @@ With the name of a group it writes that group's outcomes, a line each: `diff` sh
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.util
 import json
@@ -37,9 +36,8 @@ from worker.core.citations.answering import check_answer  # noqa: E402 -- once i
 from worker.core.citations.disagreement.reading import read_sentence  # noqa: E402
 from worker.core.citations.disagreement.sentences import split_sentences  # noqa: E402
 from worker.core.citations.labels import classify, defused  # noqa: E402
-from worker.core.citations.quoting import check_quote  # noqa: E402
-from worker.core.citations.quoting.characters import CLASSES, FOLDS  # noqa: E402
-from worker.core.citations.quoting.findings import QuotedChunk  # noqa: E402
+from worker.core.citations.quoting import QuotedChunk, check_quote  # noqa: E402
+from worker.core.citations.quoting.characters import CLASSES, KEYS  # noqa: E402
 from worker.core.ranking.near_duplicates import NearDuplicates  # noqa: E402
 from worker.core.text import unicode_data  # noqa: E402
 from worker.core.text.cleaning import one_line  # noqa: E402
@@ -75,12 +73,10 @@ TEMPLATES = [
 
 
 def published_pairs() -> Iterator[tuple[str, str]]:
-    """Yield the texts that stand together in the tables of the tests of quotes, each as the quote of the other."""
-    for path in sorted((ROOT / "tests/unit/core/quoting").glob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Tuple):
-                values = [part.value for part in node.elts if isinstance(part, ast.Constant)]
-                yield from permutations([value for value in values if isinstance(value, str) and len(value) > 1], 2)
+    """Yield the quotes of the table of cases and their sources, each as the quote of the other."""
+    lines = (ROOT / "tests/unit/core/quoting/cases.jsonl").read_text(encoding="utf-8").splitlines()
+    for case in map(json.loads, lines):
+        yield from permutations((case["quote"], case["source"]))
     example = json.loads((ROOT / "docs/contract/examples/build_citations.job.json").read_bytes())
     yield from ((quote["quote"], record["text"]) for quote in example["quotes"] for record in example["records"])
 
@@ -113,7 +109,7 @@ def properties(character: str) -> str:
     cased = unicode_data.cased(known)
     case = cased.isupper(), cased.islower(), cased.istitle(), cased.upper(), known.lower(), known.casefold()
     kinds = known.isalpha(), known.isdecimal(), unicode_data.is_numeric(known), known.isspace(), known.isidentifier()
-    return ascii((known, CLASSES[ord(known)], FOLDS[ord(known)], unicode_data.category(known)[0], case, kinds))
+    return ascii((known, CLASSES[ord(known)], KEYS[ord(known)], unicode_data.category(known)[0], case, kinds))
 
 
 def sweep(characters: str | list[str]) -> Iterator[str]:

@@ -12,8 +12,7 @@ from worker.core.citations.conflicts import find_conflicts
 from worker.core.citations.disagreement import find_disagreements
 from worker.core.citations.document import CitationRecord
 from worker.core.citations.labels import classify
-from worker.core.citations.quoting import check_quote
-from worker.core.citations.quoting.findings import QuotedChunk
+from worker.core.citations.quoting import QuotedChunk, check_quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +38,18 @@ UNITS = {
     "white space": " \n",
     "digits": "12.5 ",
     "Japanese": "が\n（",
+    "words put in": "[she] … ",
+    "one word": "a a a ",
+    "a long word": "a",
+    "emphasis": "** a *",
+    "entities": "&amp;",
+    "unfinished tags": '<b a="x" ',
+    "links": "![a](b",
+    "ticks": "` a",
+    "notes": "word[1]¹ ",
+    "rows": "| a |\n",
+    "quote marks": "« a » ",
+    "sentences": "A. b. ",
 }
 LIST_OF_LABELS = "[" + "S1, " * 2_000
 
@@ -51,6 +62,7 @@ def quotes(text: str) -> None:
     chunks = [QuotedChunk.of("own", text), QuotedChunk.of("other", "x" + text[1:] + " end")]
     check_quote(text[: len(text) // 2] + "!", "own", chunks)
     check_quote("one two three … four five six", "own", chunks)
+    check_quote("she runs " + text, "own", [QuotedChunk.of("own", "she runs " * (len(text) // 9))])
 
 
 def records(text: str) -> list[CitationRecord]:

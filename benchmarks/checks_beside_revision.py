@@ -21,13 +21,10 @@ from typing import Annotated, Any
 
 import typer
 from benchmarks.command import as_command
-from benchmarks.quotes.corpus import read_texts, texts_of
-from benchmarks.quotes.passages import make
-from benchmarks.quotes.rulebook import ALTERED, HONEST
+from benchmarks.quotes.judging import RULES
+from benchmarks.quotes.passages import Sentences, own_texts, pick, sentences_of
 from rich.console import Console
 from rich.table import Table
-
-from worker.cli.corpus_files import SAMPLES
 
 HERE = Path(__file__).resolve().parents[1]
 SOURCES = 8
@@ -47,7 +44,7 @@ def module(name):
 check_answer = module("answering").check_answer
 classify = module("labels").classify
 check_quote = module("quoting").check_quote
-QuotedChunk = module("quoting.findings").QuotedChunk
+QuotedChunk = getattr(module("quoting"), "QuotedChunk", None) or module("quoting.findings").QuotedChunk
 
 with open(sys.argv[1], encoding="utf-8") as file:
     cases = json.load(file)
@@ -117,18 +114,18 @@ class Side:
         raise OSError("a side has ended before it was measured")
 
 
-def make_cases(texts: list[str], seed: int, per_rule: int) -> dict[str, Any]:
+def make_cases(texts: Sentences, seed: int, per_rule: int) -> dict[str, Any]:
     """Quotes by each rule with the chunks they are looked for in, and answers that quote several sources."""
-    cases: dict[str, Any] = {}
-    seen = dict.fromkeys(texts)
-    for kind, rules in (("honest", HONEST), ("altered", ALTERED)):
-        cases[kind] = []
-        for name, (rule, _) in rules.items():
+    cases: dict[str, Any] = {"honest": [], "altered": []}
+    seen: dict[str, None] = {}
+    for kind, rules in RULES.items():
+        for name, rule in rules.items():
             rng = random.Random(f"{seed} {name}")  # noqa: S311 -- reproducible, not secret
-            for source, made in filter(None, (make(rng, rule, texts) for _ in range(per_rule))):
-                text = made.text if made.text is not None else source.text
-                seen[text] = None
-                cases[kind].append([made.quote, text, source.others])
+            for language in itertools.islice(itertools.cycle(texts), per_rule):
+                source = pick(rng, texts, language)
+                if made := rule(rng, source):
+                    seen |= dict.fromkeys([made.text, *source.others])
+                    cases["honest" if kind == "honest" else "altered"].append([made.quote, made.text, source.others])
     cases["texts"] = list(seen)
     rng = random.Random(f"{seed} answers")  # noqa: S311 -- the same
     quotes = [(quote, text) for quote, text, _ in itertools.chain(cases["honest"], cases["altered"])]
@@ -158,7 +155,7 @@ def run(
 
     Exit codes: 0 no ratio above the bound, 1 one is, or the run failed, 2 wrong usage.
     """
-    cases = make_cases(read_texts(texts_in) if texts_in else texts_of(SAMPLES["documents"]), seed, per_rule)
+    cases = make_cases(sentences_of(texts_in) if texts_in else own_texts(), seed, per_rule)
     with tempfile.TemporaryDirectory(prefix="rw-checks-") as folder, ExitStack() as stack:
         file, before = Path(folder) / "cases.json", Path(folder) / "before"
         file.write_text(json.dumps(cases), encoding="utf-8")

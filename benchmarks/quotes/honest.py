@@ -166,7 +166,8 @@ def _textured(name: str, texture: Texture, *, of_chunk: bool) -> Rule:
 
 
 HONEST |= {name: _textured(name, texture, of_chunk=False) for name, texture in TEXTURES.items()}
-_OF_CHUNKS = """rewrapped ligatures soft_hyphens zero_width hyphenated hyphenated_by_a_viewer entities bold italic ticks tags
+_OF_CHUNKS = """
+rewrapped ligatures soft_hyphens zero_width hyphenated hyphenated_by_a_viewer entities bold italic ticks tags
 line_tags paragraph_tags cited_lines bullet heading bold_whole footnote_number nfd wide title_case upper_case"""
 HONEST |= {f"{name}_in_the_chunk": _textured(name, TEXTURES[name], of_chunk=True) for name in _OF_CHUNKS.split()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import Counter
 from dataclasses import dataclass, field
@@ -19,6 +20,12 @@ SUPPORTED = ("verbatim", "normalised")
 VERDICTS = (*SUPPORTED, "elided", "altered", "misattributed", "not_found")
 RULES: dict[str, dict[str, Rule]] = {"honest": HONEST, "altered": ALTERED, "cut": CUT}
 MOST_NOT_FOUND = 0.005
+
+
+@functools.lru_cache(maxsize=4096)
+def other_chunk(text: str) -> QuotedChunk:
+    """Return another chunk of the job, read once."""
+    return QuotedChunk.of(text, text)
 
 
 @dataclass
@@ -40,7 +47,7 @@ class Line:
 
     def add(self, source: Source, made: Made) -> None:
         """Check one quote and count what was said of it."""
-        chunks = [QuotedChunk.of("own", made.text), *(QuotedChunk.of(text, text) for text in source.others)]
+        chunks = [QuotedChunk.of("own", made.text), *map(other_chunk, source.others)]
         finding = check_quote(made.quote, "own", chunks)
         others = {one.kind for place in finding.places for one in place.differences} - ACCEPTED
         self.count += 1

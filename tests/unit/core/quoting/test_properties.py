@@ -235,7 +235,7 @@ def test_accepted_quotes_have_the_same_words(seed: int) -> None:
     """The keys of all letters and digits are those of the passage, and every number has its digits and signs."""
     quote, source = pair_of(seed)
     finding = check(quote, source)
-    if finding.verdict not in ("verbatim", "normalised"):
+    if finding.verdict != "normalised":  # the characters of a verbatim one are the passage's own
         return
     passage = source[slice(*finding.places[0].spans[0])]
     read, other = Reading.of(source), Reading.of(quote)

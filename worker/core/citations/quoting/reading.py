@@ -238,7 +238,7 @@ class Reading:
     @cached_property
     def classes(self) -> str:
         """A class for each character, as `characters` names them."""
-        classes = known(self.text).translate(CLASSES)
+        classes = self._known.translate(CLASSES)
         if not self.tokens:
             return classes
         parts, position = [], 0
@@ -250,6 +250,10 @@ class Reading:
         return "".join([*parts, classes[position:]])
 
     @cached_property
+    def _known(self) -> str:
+        return known(self.text)
+
+    @cached_property
     def shown(self) -> dict[int, str]:
         """What the entity at a place shows."""
         return {token.start: token.shown for token in self.tokens if token.shown}
@@ -257,10 +261,11 @@ class Reading:
     @cached_property
     def _keyed(self) -> tuple[Sequence[int], str, Sequence[int]]:
         """Places, keys, and where the key of each place begins."""
-        text, classes, shown = known(self.text), self.classes, self.shown
-        places = [i for i, one in enumerate(classes) if one in KEYED]
-        if not self.tokens and len(key := text.translate(KEYS)) == len(places):
-            return places, key, range(len(key) + 1)
+        text, shown = self._known, self.shown
+        if not self.tokens:
+            places = [i for i, one in enumerate(self.classes) if one in KEYED]
+            if len(self.key) == len(places):
+                return places, self.key, range(len(places) + 1)
         signs = [(i, "".join(KEYS[ord(part)] for part in known(shown.get(i, text[i])))) for i in self._may_be_keyed]
         signs = [(i, key) for i, key in signs if key]
         keys = [key for _, key in signs]
@@ -279,7 +284,7 @@ class Reading:
     @cached_property
     def key(self) -> str:
         """The keys of all signs, without anything between."""
-        return self._keyed[1]
+        return self._keyed[1] if self.tokens else self._known.translate(KEYS)
 
     @cached_property
     def key_starts(self) -> Sequence[int]:

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 CHUNKS_OF_A_JOB = 8
 UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff"
@@ -18,9 +19,14 @@ JOINED = frozenset({"japanese", "chinese"})
 Sentences = dict[str, list[str]]
 
 
+def load(name: str) -> dict[str, list[Any]]:
+    """Return a table of this package: `texts`, sentences by language, or `fragments`."""
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+
+
 def own_texts() -> Sentences:
     """Return the sentences of this package, by language."""
-    return tomllib.loads(Path(__file__).with_name("texts.toml").read_text(encoding="utf-8"))
+    return load("texts")
 
 
 def sentences_of(paths: list[Path]) -> Sentences:

@@ -167,7 +167,7 @@ def _kind_of_texts(asked: str, found: str) -> str:
         return "words"
     if {*plain} in _CASES_OF_I:
         return "case"
-    if plain[0].casefold() == plain[1].casefold():
+    if plain[0].casefold() == plain[1].casefold() and not all(cased(one).islower() for one in plain):
         return "case"
     return "accents" if unmarked(asked) == unmarked(found) else "look_alike"
 

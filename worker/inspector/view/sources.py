@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.citations.quoting import check_quote
-from worker.core.citations.quoting.budget import STEPS_PER_JOB, SearchBudget
+from worker.core.citations.budget import STEPS_PER_JOB, SearchBudget
 from worker.core.citations.quoting.findings import QuotedChunk
 from worker.inspector.view.pieces import Piece, cut
 

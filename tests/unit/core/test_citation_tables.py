@@ -24,7 +24,6 @@ def test_each_file_is_where_its_package_finds_it() -> None:
     assert FILES == [
         "disagreement/units.toml",
         "disagreement/vocabulary.toml",
-        "label_words.toml",
         "quoting/names.toml",
         "quoting/number_words.toml",
         "quoting/units.toml",

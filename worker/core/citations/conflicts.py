@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from worker.core.citations.document import CitationRecord
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 Kind = Literal["chunk_id_two_texts", "disagreement", "same_text_two_sources", "text_hash_mismatch", "weight_differs"]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from worker.core.citations.disagreement.claims import Sentence
     from worker.core.citations.disagreement.comparing import Difference
     from worker.core.citations.document import CitationRecord
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 
 def find_disagreements(records: Sequence[CitationRecord]) -> list[Conflict]:

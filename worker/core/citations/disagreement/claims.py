@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from worker.core.citations.disagreement.units import Unit
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 MIN_COMMON = 3
 """Content words, equal values and parts of differing ones (unit, month, year) that alike sentences share ..."""

@@ -11,7 +11,7 @@ from worker.core.citations.disagreement.units import CLOCK, HOUR
 
 if TYPE_CHECKING:
     from worker.core.citations.disagreement.claims import DateReading, Sentence, Value
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 
 class Difference(NamedTuple):

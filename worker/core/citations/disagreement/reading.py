@@ -11,7 +11,7 @@ from worker.core.citations.disagreement.tokens import Tokens
 from worker.core.citations.disagreement.vocabulary import AUXILIARIES, CLAUSE_SIGNS, CLAUSE_WORDS, CONNECTORS, PRONOUNS
 
 if TYPE_CHECKING:
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 _IN_A_ROW = frozenset({"@", "and", "or", "to"})
 _CLOSING = "\"'”’»)] "

@@ -11,7 +11,7 @@ from worker.core.text.unicode_data import cased, known
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 _BREAK = re.compile(
     r"""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
     _Places = NDArray[np.intp]
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from worker.core.citations.statements import Statement, Statements
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 QuoteVerdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_found", "unchecked"]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from retrieval_client.contract.pinned import CitationCheck, Citations
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 Decision = Literal["accepted", "dismissed"]
 DECISIONS: tuple[Decision, ...] = ("accepted", "dismissed")

@@ -26,7 +26,7 @@ from worker.core.text.words import STOP_WORDS
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from worker.core.citations.conflicts import Span
+    from worker.core.text.spans import Span
 from worker.core.citations.disagreement.values import Unit
 
 # --- data ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from worker.core.citations.disagreement.sentences import MONTH_FORMS, MONTHS, wo
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from worker.core.citations.conflicts import Span
+    from worker.core.text.spans import Span
 
 # --- data ---------------------------------------------------------------------------------------
 

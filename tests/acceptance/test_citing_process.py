@@ -228,7 +228,7 @@ def test_the_command_line_shows_which_citations_contradict_each_other_and_where(
     assert conflict["differs"] == ["negation"]
     assert f"conflicts: {len(document['conflicts'])};" in done.stdout
     rows = [line for line in done.stdout.split("\nconflicts ", 1)[1].splitlines() if line.startswith("│")]
-    assert any(row.startswith("│ disagreement:") for row in rows)
+    assert any(row.startswith("│ possible ") for row in rows)
     for side in conflict["sides"]:
         citation = document["all_citations"][side["index"]]
         place = f"│ {side['span'][0]}-{side['span'][1]} "

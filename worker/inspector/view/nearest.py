@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from worker.inspector.view.pieces import condensed, word_diff
 
 if TYPE_CHECKING:
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
     from worker.inspector.view.pieces import DiffPiece
 
 SEARCHED = 200_000

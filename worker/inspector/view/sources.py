@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from retrieval_client.contract.pinned import QuoteCheck
     from worker.core.citations.quoting.findings import QuoteFinding
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 Role = Literal["quoted", "left_out", "denied"]
 """Part of a source: inside a quote; left out by one; left out, with a denial, a limit or a number in it."""

@@ -1,0 +1,129 @@
+"""Quotes: what every face shows of one: both texts, what differs by kind, and the rest of the sentence around it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Literal
+
+from worker.core.citations.answering import QuoteCheck
+from worker.core.citations.budget import STEPS_PER_JOB, SearchBudget
+from worker.core.citations.quoting import QuotedChunk, check_quote
+from worker.core.citations.quoting.differences import ACCEPTED, KINDS
+from worker.inspector.view.pieces import Piece, cut, ends
+from worker.inspector.view.wording import JOINS, said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence, Set
+
+    from worker.core.citations.quoting.differences import Difference
+    from worker.core.text.brackets import Span
+
+Role = Literal["quoted", "left_out", "differs", "around"]
+"""Part of a text: inside a quote; left out by one; not the same in quote and source; the sentence around a quote."""
+
+QuoteFact = tuple[str, tuple[Piece[Role], ...]]
+"""Name of a fact, and its texts."""
+
+MOST_PIECES, AROUND = 400, 120
+"""Most pieces of each text, and characters at both ends of one that is long."""
+
+MOST_CHANGES, CHANGE = 6, 80
+"""Most changes of a kind that are listed, and most characters of each text of one."""
+
+
+def checked_quote(quote: str, text: str, steps: int = STEPS_PER_JOB, accepted: Set[str] = ACCEPTED) -> QuoteCheck:
+    """Check a quote against one text.
+
+    >>> checked_quote("It hums … 50 Hz", "It hums, not at 50 Hz.").left_out[0].text
+    ', not at '
+    """
+    finding = check_quote(quote, "", [QuotedChunk.of("", text)], SearchBudget(steps, 1), accepted)
+    place = finding.place
+    if place is None:
+        return QuoteCheck(quote, finding.verdict)
+    around = {"before": place.before, "after": place.after}
+    marks = {"left_out": place.left_out, "put_in": place.put_in}
+    return QuoteCheck(quote, finding.verdict, "", (), place.spans, place.differences, **around, **marks)
+
+
+def quote_facts(quote: QuoteCheck, source: str) -> Iterator[QuoteFact]:
+    """Yield what is to be said of a quote besides its verdict: nothing, of a whole sentence without a difference.
+
+    >>> facts = dict(quote_facts(checked_quote("gain is 35 dB", "The gain is 3.5 dB."), "The gain is 3.5 dB."))
+    >>> [(piece.text, *piece.marks) for piece in facts["source"]]
+    [('The ', 'around'), ('gain is ',), ('3.5', 'differs'), (' dB',), ('.', 'around')]
+    >>> "".join(piece.text for piece in facts["other words or numbers"])
+    '35 for 3.5'
+
+    Args:
+        quote: the check.
+        source: text of the source that its spans are of.
+    """
+    if quote.verdict != "verbatim":
+        yield "quote", _shown(cut(quote.quote, [(one.quote_span, "differs") for one in quote.differences]))
+    if quote.spans and (quote.verdict != "verbatim" or quote.before or quote.after):
+        yield "source", _shown(_passage(quote, source))
+    kinds = {one.kind for one in quote.differences}
+    for kind in (kind for kind in reversed(KINDS) if kind in kinds):
+        yield said("kind", kind).words, _changes([one for one in quote.differences if one.kind == kind])
+    for put_in in quote.put_in:
+        yield "put in", tuple(_change(put_in.text, put_in.replaces))
+    if any(left_out.another_sentence for left_out in quote.left_out):
+        yield "left out", (Piece(JOINS, 0),)
+    if quote.elsewhere:
+        yield "stands in", (Piece(", ".join(quote.elsewhere), 0),)
+
+
+def marked_places(quotes: Sequence[QuoteCheck]) -> list[tuple[Span, Role]]:
+    """Return the spans of quotes in their source, and of what stands between their parts, with their roles."""
+    marked: list[tuple[Span, Role]] = []
+    for quote in quotes:
+        marked += [(span, "quoted") for span in quote.spans]
+        marked += _gaps(quote)
+    return marked
+
+
+def _gaps(quote: QuoteCheck) -> list[tuple[Span, Role]]:
+    return [((one[1], other[0]), "left_out") for one, other in pairwise(quote.spans)]
+
+
+def _passage(quote: QuoteCheck, source: str) -> Iterator[Piece[Role]]:
+    """Yield the source's words from the first span to the last, between the rest of their sentence."""
+    start, end = quote.spans[0][0], quote.spans[-1][1]
+    if quote.before:
+        yield Piece(quote.before, start - len(quote.before), ("around",))
+    yield from cut(source, [*_gaps(quote), *((one.chunk_span, "differs") for one in quote.differences)], start, end)
+    if quote.after:
+        yield Piece(quote.after, end, ("around",))
+
+
+def _shown(pieces: Iterable[Piece[Role]]) -> tuple[Piece[Role], ...]:
+    """Return the first pieces, of a long one its ends."""
+    shown = [replace(piece, text=ends(piece.text, AROUND)) for piece in islice(pieces, MOST_PIECES + 1)]
+    return tuple(shown if len(shown) <= MOST_PIECES else [*shown[:MOST_PIECES], Piece(" …", 0)])
+
+
+def _changes(differences: Sequence[Difference]) -> tuple[Piece[Role], ...]:
+    """Return the changes of a kind, each once; of blanks and of what is not seen the kind says enough."""
+    changes = dict.fromkeys((_line(one.quoted), _line(one.source)) for one in differences)
+    changes.pop(("", ""), None)
+    pieces: list[Piece[Role]] = []
+    for quoted, found in islice(changes, MOST_CHANGES):
+        pieces += [*([Piece("; ", 0)] if pieces else []), *_change(quoted, found)]
+    if (more := len(changes) - MOST_CHANGES) > 0:
+        pieces.append(Piece(f"; and {more:,} more", 0))
+    return tuple(pieces)
+
+
+def _change(quoted: str, found: str) -> Iterator[Piece[Role]]:
+    if quoted:
+        yield Piece(quoted, 0, ("differs",))
+    if found:
+        yield Piece(" for " if quoted else "without ", 0)
+        yield Piece(found, 0, ("differs",))
+
+
+def _line(text: str) -> str:
+    flat = " ".join(text[: 4 * CHANGE].split())
+    return flat if len(flat) <= CHANGE else flat[: CHANGE - 1] + "…"

@@ -22,7 +22,7 @@ from worker.inspector.view.record import about_record
 from worker.inspector.view.run import RunView, run_view
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence, Set
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from worker.adapters.postgres.runs import Record
@@ -66,7 +66,7 @@ class RunViews:
     """
 
     def __init__(
-        self, reader: RunReader, paths: Mapping[str, str] = MappingProxyType({}), accepted: Set[str] = ACCEPTED
+        self, reader: RunReader, paths: Mapping[str, str] = MappingProxyType({}), accepted: frozenset[str] = ACCEPTED
     ) -> None:
         self._reader = reader
         self._paths = paths

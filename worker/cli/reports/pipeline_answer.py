@@ -18,7 +18,7 @@ from worker.inspector.view.run import About, run_view
 from worker.inspector.view.wording import MARKS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Set
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
     from rich.text import Text
@@ -35,7 +35,7 @@ SNIPPET = 240
 _LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"
 
 
-def answer_report(answer: PipelineAnswer, *, brief: bool = False, accepted: Set[str] = ACCEPTED) -> Group:
+def answer_report(answer: PipelineAnswer, *, brief: bool = False, accepted: frozenset[str] = ACCEPTED) -> Group:
     """Build the report of an answer.
 
     Args:

@@ -12,7 +12,7 @@ from worker.core.prompting.extractive import NO_ANSWER
 from worker.inspector.view.pieces import cut
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence, Set
+    from collections.abc import Collection, Iterator, Sequence
 
     from worker.core.citations.answering import AnswerReport
     from worker.core.text.brackets import Span
@@ -78,7 +78,7 @@ class ContextPiece:
 
 
 def answer_views(
-    answer: str, sources: Sequence[SourceView], accepted: Set[str] = ACCEPTED
+    answer: str, sources: Sequence[SourceView], accepted: frozenset[str] = ACCEPTED
 ) -> tuple[AnswerText, tuple[SourceView, ...]]:
     """Check an answer against its sources; return its text, and the sources with their quotes.
 

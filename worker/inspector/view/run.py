@@ -29,7 +29,7 @@ from worker.inspector.view.waterfall import Waterfall, leg_methods, leg_times, w
 from worker.inspector.view.wording import nearness, said, wording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Set
+    from collections.abc import Iterable, Mapping, Sequence
 
     from retrieval_client.contract.answers import Cited
     from retrieval_client.contract.results import Cost, Hybrid
@@ -78,7 +78,7 @@ class About:
     legs: tuple[Leg, ...] = ()
     recorded: tuple[RecordedPlace, ...] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
-    accepted: Set[str] = ACCEPTED
+    accepted: frozenset[str] = ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Sources: the text that a quote stands in, with the exact places of each quote and of what stands between its parts."""
+"""Sources: the text that a quote stands in, with the exact places of each quote and of what it leaves out."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_quoted_words_are_marked_at_their_spans() -> None:
     assert [line.text.plain for line in said] == [
         "quote  Old pump in this house must […] be run outside",
         "source  The old pump in this house must not be run outside at night.",
-        "the case of the first letter  O for o",
+        "differs  the case of the first letter: O for o",
     ]
     assert styles(said[1]) == {"The ": "around", "o": "differs", " not ": "left_out", " at night.": "around"}
     assert styles(whole) == {**{text[start:end]: "quoted" for start, end in quote.spans}, " not ": "left_out"}

@@ -53,8 +53,8 @@ def quote_facts(quote: QuoteCheck, source: str) -> Iterator[QuoteFact]:
     >>> facts = dict(quote_facts(checked_quote("gain is 45 dB", "The gain is 3.5 dB."), "The gain is 3.5 dB."))
     >>> [(piece.text, *piece.marks) for piece in facts["source"]]
     [('The ', 'around'), ('gain is ',), ('3.5', 'differs'), (' dB',)]
-    >>> "".join(piece.text for piece in facts["other words or numbers"])
-    '45 for 3.5'
+    >>> "".join(piece.text for piece in facts["differs"])
+    'other words or numbers: 45 for 3.5'
 
     Args:
         quote: the check.
@@ -64,9 +64,8 @@ def quote_facts(quote: QuoteCheck, source: str) -> Iterator[QuoteFact]:
         yield "quote", _shown(cut(quote.quote, [(one.quote_span, "differs") for one in quote.differences]))
     if quote.spans and (quote.verdict != "verbatim" or quote.before or quote.after):
         yield "source", _shown(_passage(quote, source))
-    kinds = {one.kind for one in quote.differences}
-    for kind in (kind for kind in reversed(KINDS) if kind in kinds):
-        yield said("kind", kind).words, _changes([one for one in quote.differences if one.kind == kind])
+    if quote.differences:
+        yield "differs", tuple(_kinds(quote.differences))
     for put_in in quote.put_in:
         yield "put in", tuple(_change(put_in.text, put_in.replaces))
     if any(left_out.another_sentence for left_out in quote.left_out):
@@ -104,7 +103,16 @@ def _shown(pieces: Iterable[Piece[Role]]) -> tuple[Piece[Role], ...]:
     return tuple(shown if len(shown) <= MOST_PIECES else [*shown[:MOST_PIECES], Piece(" …", 0)])
 
 
-def _changes(differences: Sequence[Difference]) -> tuple[Piece[Role], ...]:
+def _kinds(differences: Sequence[Difference]) -> Iterator[Piece[Role]]:
+    """Yield each kind in words, on a line of its own, with its changes; what is never accepted stands first."""
+    kinds = {one.kind for one in differences}
+    for i, kind in enumerate(kind for kind in reversed(KINDS) if kind in kinds):
+        changes = _changes([one for one in differences if one.kind == kind])
+        yield Piece(("\n" if i else "") + said("kind", kind).words + (": " if changes else ""), 0)
+        yield from changes
+
+
+def _changes(differences: Sequence[Difference]) -> list[Piece[Role]]:
     """Return the changes of a kind, each once; of blanks and of what is not seen the kind says enough."""
     changes = dict.fromkeys((_line(one.quoted), _line(one.source)) for one in differences)
     changes.pop(("", ""), None)
@@ -113,7 +121,7 @@ def _changes(differences: Sequence[Difference]) -> tuple[Piece[Role], ...]:
         pieces += [*([Piece("; ", 0)] if pieces else []), *_change(quoted, found)]
     if (more := len(changes) - MOST_CHANGES) > 0:
         pieces.append(Piece(f"; and {more:,} more", 0))
-    return tuple(pieces)
+    return pieces
 
 
 def _change(quoted: str, found: str) -> Iterator[Piece[Role]]:

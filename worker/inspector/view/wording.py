@@ -86,7 +86,7 @@ VOCABULARY: Mapping[Kind, Mapping[str, Said]] = {
 """Kind of verdict → code → what is said."""
 
 
-JOINS = "with the end of a sentence: the quote joins two"
+JOINS = "the end of a sentence: the quote joins two"
 """Of what a quote leaves out."""
 
 

@@ -1,19 +1,52 @@
-r"""Quotes: what stands where, character by character; never what it means. (see module docs)"""
+r"""Quotes: what stands where, and what differs, character by character; never what it means.
+
+Three questions, in one pass:
+
+1. Where? The passage whose signs have the quote's keys in order, at the ends of words: keys are letters and digits
+   alone, without case, marks and look-alikes (`characters`), so that blanks which a PDF's reader tore or swallowed hide
+   nothing. Where there is none, the nearest passage by words.
+2. What differs? Everything between quote and passage, as a list of a closed set of kinds (`differences.KINDS`).
+3. What stands around it? The rest of the source's sentence at either end.
+
+The verdict is the first of these that holds:
+
+``verbatim``
+    in the chunk named, without a difference.
+``normalised``
+    there, with differences of accepted kinds only.
+``elided``
+    there, in parts with accepted differences, in order; marks of an editor (``…``, ``[…]``, ``[word]``, ``[sic]``) that
+    the chunk does not have stand between them. What they leave out and put in is said.
+``misattributed``
+    in one of these ways in another of the job's chunks.
+``altered``
+    in the chunk named, or nearly, with other differences.
+``not_found``
+    anything else; also a quote without a letter, digit or symbol.
+``not_checked``
+    to say which of these, more steps would be needed than the quote may take (`budget.SearchBudget`).
+
+Time is linear in the lengths of quote and chunks, whatever they are. What to read, each importing only from those
+before it: `characters`, `reading`, `differences`, `placing`.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.citations.budget import BudgetSpentError, spend
+from worker.core.citations.quoting.characters import DASH, PUNCTUATION, RAISED, SYMBOL
 from worker.core.citations.quoting.differences import ACCEPTED, Difference, Pair
 from worker.core.citations.quoting.placing import Passage, Words, nearest, passages
 from worker.core.citations.quoting.reading import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Set
+    from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from worker.core.citations.budget import SearchBudget
     from worker.core.citations.quoting.reading import Span
@@ -136,7 +169,7 @@ def check_quote(
     chunk_hash: str,
     chunks: Sequence[QuotedChunk],
     budget: SearchBudget | None = None,
-    accepted: Set[str] = ACCEPTED,
+    accepted: AbstractSet[str] = ACCEPTED,
 ) -> QuoteFinding:
     """Say where a quote stands and what differs."""
     if budget is None:
@@ -148,7 +181,7 @@ def check_quote(
         return NOT_CHECKED
 
 
-def _check(quote: str, chunk_hash: str, chunks: Sequence[QuotedChunk], accepted: Set[str]) -> QuoteFinding:
+def _check(quote: str, chunk_hash: str, chunks: Sequence[QuotedChunk], accepted: AbstractSet[str]) -> QuoteFinding:
     spend(len(chunks) + len(quote))
     asked = _Asked(quote, accepted)
     own = [(i, chunk) for i, chunk in enumerate(chunks) if chunk.chunk_hash == chunk_hash]
@@ -172,114 +205,122 @@ def _best(places: Iterator[Place | None]) -> Place | None:
 
 # --- one quote ------------------------------------------------------------------------------------
 
-_MARK = re.compile(
-    r"[\[(]\s?(?:…|\.{3}|\. \. \.)\s?[\])]|…|\.{3,}|\. \. \.|\[(?P<sic>sic!?)\]|\(sic!?\)|\[(?P<word>[^\[\]]{1,200})\](?!\()"
-)
-_LABEL = re.compile(r"S\d|\^?\d{1,3}$")
 
-
-@dataclass
 class _Asked:
-    quote: str
-    accepted: Set[str]
+    """A quote, read once for all chunks."""
+
+    def __init__(self, quote: str, accepted: AbstractSet[str]) -> None:
+        self._quote = quote
+        self._accepted = accepted
+        self._reading = Reading.of(quote)
 
     @cached_property
-    def reading(self) -> Reading:
-        return Reading.of(self.quote)
+    def _words(self) -> Words:
+        return Words.of(self._reading)
 
     @cached_property
-    def words(self) -> Words:
-        return Words.of(self.reading)
-
-    @cached_property
-    def marks(self) -> list[re.Match[str]]:
-        return [one for one in _MARK.finditer(self.quote) if not (one["word"] and _LABEL.match(one["word"]))]
-
-    @cached_property
-    def parts(self) -> list[_Part]:
-        return list(_parts(self.quote, self.marks))
+    def _parts(self) -> list[_Part]:
+        return _parts(self._quote)
 
     def stands(self, index: int, chunk: QuotedChunk) -> Place | None:
         """Return the place where the quote stands with accepted differences only."""
         best = self._passage(chunk)
-        if best and not best.unaccepted(self.accepted):
+        if best and not best.unaccepted(self._accepted):
             return self._place(index, chunk, best, "normalised" if best.differences else "verbatim")
         return self._elided(index, chunk)
 
     def altered(self, index: int, chunk: QuotedChunk) -> Place | None:
         """Return the place where its words stand, or nearly."""
         best = self._passage(chunk)
-        if best is None and self.reading.places:
-            best = nearest(Pair(self.reading, chunk.text), self.words, chunk.words, chunk.index)
-        return best and self._place(index, chunk, best, "altered")
+        if best is None and self._reading.places:
+            best = nearest(Pair(self._reading, chunk.text), self._words, chunk.words, chunk.index)
+        return self._place(index, chunk, best, "altered") if best else None
 
     def _passage(self, chunk: QuotedChunk) -> Passage | None:
-        if not self.reading.places:
+        """Return the passage of the quote's keys that differs least, the first of those."""
+        if not self._reading.places:
             return self._of_signs(chunk)
         found: Passage | None = None
-        pair = Pair(self.reading, chunk.text)
-        for passage in passages(pair, (0, len(chunk.text.places))):
-            if not passage.differences:
-                return passage
+        for passage in passages(Pair(self._reading, chunk.text), (0, len(chunk.text.places))):
             if found is None or self._cost(passage) < self._cost(found):
                 found = passage
+            if not found.differences:
+                break
         return found
 
     def _cost(self, passage: Passage) -> tuple[int, int]:
-        return passage.unaccepted(self.accepted), len(passage.differences)
+        return passage.unaccepted(self._accepted), len(passage.differences)
 
     def _of_signs(self, chunk: QuotedChunk) -> Passage | None:
-        """A quote without letters and digits stands where its characters do."""
-        start = chunk.text.text.find(self.quote) if any(one in "ryp-" for one in self.reading.classes) else -1
-        return None if start < 0 else Passage((start, start + len(self.quote)), (0, 0), ())
+        """Return where a quote without letters and digits stands: where its characters do."""
+        says = any(one in _SEEN for one in self._reading.classes)
+        start = chunk.text.text.find(self._quote) if says else -1
+        return None if start < 0 else Passage((start, start + len(self._quote)), (0, 0), ())
 
-    def _place(self, index: int, chunk: QuotedChunk, passage: Passage, verdict: Verdict) -> Place:
-        start, end = passage.span
-        before, after = chunk.text.rest_before(start), chunk.text.rest_after(end)
+    @staticmethod
+    def _place(index: int, chunk: QuotedChunk, passage: Passage, verdict: Verdict) -> Place:
+        before, after = chunk.text.rest_before(passage.span[0]), chunk.text.rest_after(passage.span[1])
         return Place(index, chunk.chunk_hash, verdict, (passage.span,), passage.differences, before, after)
 
-    # --- marks of an editor ---------------------------------------------------------------------------
+    # --- marks of an editor -------------------------------------------------------------------------
 
     def _elided(self, index: int, chunk: QuotedChunk) -> Place | None:
-        parts = self.parts
-        if not self.marks or not any(part.reading.places for part in parts):
+        if len(self._parts) < _FEWEST_PARTS or not (found := self._in_order(chunk)):
             return None
-        found = self._in_order(parts, chunk)
-        if found is None:
-            return None
-        left_out, put_in = _marks(parts, found, chunk.text)
-        spans = tuple(passage.span for passage in found if passage)
-        moved = tuple(
-            _moved(one, part.start) for part, passage in zip(parts, found, strict=True) if passage
+        text, spans = chunk.text, tuple(passage.span for _, passage in found)
+        differences = tuple(
+            replace(one, quote_span=(one.quote_span[0] + part.start, one.quote_span[1] + part.start))
+            for part, passage in found
             for one in passage.differences
         )
-        text = chunk.text
         before, after = text.rest_before(spans[0][0]), text.rest_after(spans[-1][1])
-        return Place(index, chunk.chunk_hash, "elided", spans, moved, before, after, left_out, put_in)
+        marks = _left_out(found, text), _put_in(self._parts, found, text)
+        return Place(index, chunk.chunk_hash, "elided", spans, differences, before, after, *marks)
 
-    def _in_order(self, parts: Sequence[_Part], chunk: QuotedChunk) -> list[Passage | None] | None:
-        """Return the earliest places of the parts one after another, each then moved as near as it can be to the next."""
-        found: list[Passage | None] = []
-        sign, count = 0, len(chunk.text.places)
-        for part in parts:
-            place = self._accepted(part, chunk, (sign, count)) if part.reading.places else None
-            if part.reading.places and place is None:
-                return None
-            found.append(place)
-            sign = place.signs[1] if place else sign
+    def _in_order(self, chunk: QuotedChunk) -> list[tuple[_Part, Passage]]:
+        """Return the earliest places of the parts, one after another, each then as near to the next as it can be."""
+        found: list[tuple[_Part, Passage]] = []
+        sign = 0
+        for part in self._parts:
+            if part.reading.places:
+                until = len(chunk.text.places) if part.is_free or not found else sign + len(part.reading.places)
+                place = self._place_of(part, chunk, (sign, min(until, len(chunk.text.places))))
+                if place is None:
+                    return []
+                found.append((part, place))
+                sign = place.signs[1]
+            elif part.says_something:
+                return []
+        for i in range(len(found) - 2, -1, -1):
+            if found[i + 1][0].is_free and (i == 0 or found[i][0].is_free):
+                within = found[i][1].signs[0], found[i + 1][1].signs[0]
+                found[i] = found[i][0], self._place_of(found[i][0], chunk, within, last=True) or found[i][1]
         return found
 
-    def _accepted(self, part: _Part, chunk: QuotedChunk, within: Span) -> Passage | None:
-        pair = Pair(part.reading, chunk.text)
-        for passage in passages(pair, within, glued=part.glued):
-            if not passage.unaccepted(self.accepted):
-                return passage
-        return None
+    def _place_of(self, part: _Part, chunk: QuotedChunk, within: Span, *, last: bool = False) -> Passage | None:
+        """Return the first or the last place of a part whose differences are accepted."""
+        found: Passage | None = None
+        for passage in passages(Pair(part.reading, chunk.text), within, glued=part.glued):
+            if not passage.unaccepted(self._accepted):
+                found = passage
+                if not last:
+                    break
+        return found
+
+
+_SEEN = frozenset({RAISED, PUNCTUATION, SYMBOL, DASH})
+_FEWEST_PARTS = 2
+
+_OMISSION = r"[\[(][ ]?(?:…|\.{3}|\.[ ]\.[ ]\.)[ ]?[\])]|…|\.{3,}+|\.[ ]\.[ ]\."
+_MARK = re.compile(
+    rf"(?P<omission>{_OMISSION})|\[sic!?\]|\(sic!?\)|\[(?!S\d|\^?\d{{1,3}}\])(?P<word>[^\[\]]{{1,200}})\](?!\()"
+)
+_STOP = re.compile(r"\s*[.,;:!?。！？]?[\"'’”»)]?\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a quote, and the mark before it.
+    """A part of a quote, and the marks before it.
 
     Attributes:
         reading: the part, without white space at its ends.
@@ -295,49 +336,60 @@ class _Part:
     put_in: tuple[str, ...]
     glued: tuple[bool, bool]
 
+    @property
+    def is_free(self) -> bool:
+        """True if text of the source may stand before it; before ``[sic]`` none may."""
+        return self.omits or bool(self.put_in)
 
-def _parts(quote: str, marks: Sequence[re.Match[str]]) -> Iterator[_Part]:
-    omits, put_in, start, touches = False, [], 0, False
-    for mark in (*marks, None):
-        end = mark.start() if mark else len(quote)
-        text = quote[start:end]
-        is_word = bool(mark and mark["word"])
-        ends_glued = is_word and text[-1:].isalnum()
-        if text.strip() or (mark is None and (omits or put_in)):
-            lead = len(text) - len(text.lstrip())
-            yield _Part(
-                Reading.of(text.strip()), start + lead, omits, tuple(put_in),
-                (touches and text[:1].isalnum(), ends_glued),
-            )
+    @property
+    def says_something(self) -> bool:
+        """True if it has more than a stop."""
+        return _STOP.fullmatch(self.reading.text) is None
+
+
+def _parts(quote: str) -> list[_Part]:
+    """Divide a quote at the marks of an editor; a quote without any is one part."""
+    found: list[_Part] = []
+    start, omits = 0, False
+    before: re.Match[str] | None = None
+    put_in: list[str] = []
+    for mark in (*_MARK.finditer(quote), None):
+        text = quote[start : mark.start() if mark else len(quote)]
+        after = bool(mark and mark["word"])
+        if text.strip() or not mark:
+            glued = bool(before and before["word"]) and text[:1].isalnum(), after and text[-1:].isalnum()
+            place = start + len(text) - len(text.lstrip())
+            found.append(_Part(Reading.of(text.strip()), place, omits, tuple(put_in), glued))
             omits, put_in = False, []
+        elif not found:
+            found.append(_Part(Reading.of(""), 0, False, (), (False, False)))
         if mark:
-            if mark["word"]:
-                put_in.append(mark["word"])
-            elif "sic" not in mark[0].lower():
-                omits = True
-            start, touches = mark.end(), is_word
+            omits |= mark["omission"] is not None
+            put_in += [mark["word"]] if after else []
+            start, before = mark.end(), mark
+    return found
 
 
-def _moved(one: Difference, by: int) -> Difference:
-    return replace(one, quote_span=(one.quote_span[0] + by, one.quote_span[1] + by))
+def _left_out(found: Sequence[tuple[_Part, Passage]], source: Reading) -> tuple[LeftOut, ...]:
+    """Return what stands between two parts where nothing was put in instead."""
+    gaps = [
+        (one[1].span[1], other[1].span[0]) for one, other in pairwise(found) if not other[0].put_in or other[0].omits
+    ]
+    return tuple(
+        LeftOut(gap, source.text[slice(*gap)], source.has_sentence_end(*gap))
+        for gap in gaps
+        if source.visible(*gap).strip()
+    )
 
 
-def _marks(
-    parts: Sequence[_Part], found: Sequence[Passage | None], source: Reading
-) -> tuple[tuple[LeftOut, ...], tuple[PutIn, ...]]:
-    left_out: list[LeftOut] = []
-    put_in: list[PutIn] = []
+def _put_in(parts: Sequence[_Part], found: Sequence[tuple[_Part, Passage]], source: Reading) -> tuple[PutIn, ...]:
+    """Return what stands in brackets, and for what of the source."""
+    ends = {id(part): passage.span for part, passage in found}
+    marks: list[PutIn] = []
     last: int | None = None
-    for part, passage in zip(parts, found, strict=True):
-        between = (last, passage.span[0]) if passage and last is not None else None
-        says = bool(between and source.visible(*between).strip())
-        replaces = ""
-        if part.put_in:
-            if says and not part.omits and between:
-                replaces = source.text[slice(*between)].strip()
-            put_in += [PutIn(text, replaces if i == 0 else "") for i, text in enumerate(part.put_in)]
-        elif says and between:
-            text = source.text[slice(*between)]
-            left_out.append(LeftOut(between, text, source.has_sentence_end(*between)))
-        last = passage.span[1] if passage else last
-    return tuple(left_out), tuple(put_in)
+    for part in parts:
+        span = ends.get(id(part))
+        replaces = source.text[last : span[0]].strip() if span and last is not None and not part.omits else ""
+        marks += [PutIn(text, replaces if i == 0 else "") for i, text in enumerate(part.put_in)]
+        last = span[1] if span else last
+    return tuple(marks)

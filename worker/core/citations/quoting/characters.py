@@ -1,46 +1,58 @@
 """Characters: the class of each, its loosest key, and what it is without typography; fixed tables, one Unicode version.
 
-Keys decide where a quote may stand, never whether it does: two texts of one key are then compared sign by sign.
+Keys decide where a quote may stand, never whether it does: two texts of one key are then compared sign by sign. All
+functions take characters of `worker.core.text.unicode_data.known` texts.
 """
 
 from __future__ import annotations
 
 import functools
+from typing import TYPE_CHECKING
 
 from worker.core.text.unicode_data import category, decomposition, is_numeric, normalize, stands_for
 
-LETTER, UNSPACED, DIGIT, RAISED, MARK = "a", "c", "d", "r", "m"
-BLANK, BREAK, INVISIBLE, HYPHEN_HIDDEN = "s", "n", "i", "h"
-DASH, QUOTE, PUNCTUATION, SYMBOL = "-", "q", "p", "y"
-MARKUP, BLOCK, WITHIN = "M", "B", "x"
-"""Classes that only `reading` gives: markup inside a line, markup that ends a line or cell, and what continues a sign."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-KEYED = frozenset("acd")
-BLANKS = frozenset("snB")
-UNSEEN = frozenset("ihM")
+LETTER, UNSPACED, DIGIT, RAISED, MARK = "a", "c", "d", "r", "m"
+BLANK, BREAK, INVISIBLE, SOFT = "s", "n", "i", "h"
+DASH, QUOTE, PUNCTUATION, SYMBOL = "-", "q", "p", "y"
+# Given by `reading` only: markup inside a line; markup that ends a line or a cell; what continues a sign or markup.
+MARKUP, BLOCK, WITHIN = "M", "B", "x"
+
+KEYED = frozenset({LETTER, UNSPACED, DIGIT})
+BLANKS = frozenset({BLANK, BREAK, BLOCK})
+UNSEEN = frozenset({INVISIBLE, SOFT, MARKUP})
+CONTINUED = frozenset({WITHIN, MARK})
 
 LINE_BREAKS = "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
 SOFT_HYPHEN = "\u00ad"
 HYPHENS = "-\u2010\u2011\u058a\ufe63\uff0d"
-DASHES = HYPHENS + "\u2012\u2013\u2014\u2015\u2212\u02d7\u05be\u2e3a\u2e3b\ufe31\ufe32\ufe58"
+MINUSES = "\u2212\u02d7"
+DASHES = HYPHENS + MINUSES + "\u2012\u2013\u2014\u2015\u05be\u2e3a\u2e3b\ufe31\ufe32\ufe58"
 
 # Not the overrides U+202D and U+202E (a reader sees other text), the operators U+2061 to U+2064, and tags (of flags).
 ZERO_WIDTH = frozenset(
     "\u200b\u200c\u200d\u200e\u200f\u2060\ufeff\u180e\u061c\u034f\u202a\u202b\u202c\u2066\u2067\u2068\u2069\u0640"
     "\u180b\u180c\u180d\u180f" + "".join(map(chr, [*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0)]))
 )
+SKIN_TONES = "".join(map(chr, range(0x1F3FB, 0x1F400)))
 
 _SINGLE, _DOUBLE = "'‘’‚‛‹›′ʹʻʼ´`\u05f3", '"“”„‟«»″〝〞〟\u05f4「」『』'
+_TIMES, _RINGS = "×", "º˚"
 _TYPOGRAPHY = str.maketrans(
     dict.fromkeys(_SINGLE, "'")
     | dict.fromkeys(_DOUBLE, '"')
     | dict.fromkeys(HYPHENS, "-")
-    | dict.fromkeys("\u2212\u02d7", "\u2212")
-    | dict.fromkeys("·⋅∙‧・", "·")
-    | {"…": "...", "‥": "..", "×": "x", "º": "°", "˚": "°", "\u2044": "/", "\u2215": "/", "∕": "/", "∶": ":", "∗": "*"}
-    | {"ş": "ș", "ţ": "ț", "Ş": "Ș", "Ţ": "Ț"}
+    | dict.fromkeys(MINUSES, "\u2212")
+    | dict.fromkeys(_RINGS, "°")
+    | dict.fromkeys("∙⋅‧・", "·")
+    | dict.fromkeys("\u2044\u2215", "/")
+    | {"…": "...", "‥": "..", _TIMES: "x", "∶": ":", "∗": "*", "ş": "ș", "ţ": "ț", "Ş": "Ș", "Ţ": "Ț"}
 )
-"""Glyphs of one sign: of quotation marks, apostrophes, hyphens, minus, dots, slashes, and of two letters of Romanian."""
+"""Glyphs of one sign: quotation marks, apostrophes, hyphens, minus, dots, slashes, and two letters of Romanian."""
+
+_SYMBOLS = frozenset("%‰‱*&@#_^/\\\u066a" + _TIMES + _RINGS)
 
 # Scripts written without spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Kana, Han.
 _WITHOUT_SPACES = (
@@ -50,60 +62,63 @@ _WITHOUT_SPACES = (
 )
 
 # Of Unicode Technical Standard 39, the letters that look like a Latin one in most typefaces.
-_LOOKS = str.maketrans(
-    "авеѕіјкмнорстухһԁԛԝѵӏαβεζηικμνορτυχϲϳγσω", "abesijkmhopctyxhdqwvlabezhikmvoptuxcjyow"
-)
+_LOOKS = str.maketrans("авеѕіјкмнорстухһԁԛԝѵӏαβεζηικμνορτυχϲϳγσωı", "abesijkmhopctyxhdqwvlabezhikmvoptuxcjyowi")
 
-
-def _is_unspaced(character: str) -> bool:
-    code = ord(stands_for(character))
-    return any(first <= code <= last for first, last in _WITHOUT_SPACES)
+_OF_CATEGORY = {"M": MARK, "S": SYMBOL, "C": SYMBOL, "P": PUNCTUATION}
 
 
 @functools.cache
 def class_of(character: str) -> str:
-    """Return the class of a character that Unicode 14 has, or of its stand-in."""
+    """Return the class of a character."""
+    if found := _spacing(character):
+        return found
+    if character in _SYMBOLS:
+        return SYMBOL
+    if character in _SINGLE or character in _DOUBLE:
+        return QUOTE
+    if character in SKIN_TONES:
+        return MARK
+    general = category(character)
+    return _letter_or_digit(character, general) if general[0] in "LN" else _OF_CATEGORY[general[0]]
+
+
+def _spacing(character: str) -> str:
     if character.isspace():
         return BREAK if character in LINE_BREAKS else BLANK
     if character in ZERO_WIDTH:
         return INVISIBLE
-    for signs, name in ((SOFT_HYPHEN, HYPHEN_HIDDEN), (DASHES, DASH), (_SINGLE + _DOUBLE, QUOTE), ("º˚×", SYMBOL)):
-        if character in signs:
-            return name
-    general = category(character)
-    if general[0] == "M" or 0x1F3FB <= ord(character) <= 0x1F3FF:  # skin tones
-        return MARK
-    if general[0] in "LN" and _is_unspaced(character):
+    if character == SOFT_HYPHEN:
+        return SOFT
+    return DASH if character in DASHES else ""
+
+
+def _letter_or_digit(character: str, general: str) -> str:
+    code = ord(stands_for(character))
+    if any(first <= code <= last for first, last in _WITHOUT_SPACES):
         return UNSPACED
-    if general[0] == "L":
-        return LETTER if plain(character) != character or decomposition(character)[:7] != "<super>" else RAISED
-    if general[0] == "N":
-        return _class_of_number(character, general)
-    return SYMBOL if general[0] in "SC" or character in "%‰‱*&@#_^/\\\u066a" else PUNCTUATION
-
-
-def _class_of_number(character: str, general: str) -> str:
-    if decomposition(character).startswith("<super>"):
+    if decomposition(character).startswith("<super>") and plain(character) == character:
         return RAISED
-    return LETTER if general == "Nl" else DIGIT
+    return LETTER if general[0] == "L" or general == "Nl" else DIGIT
 
 
 class _Table(dict[int, str]):
     """For `str.translate`: found out once for each character."""
 
-    def __init__(self, find: object) -> None:
+    def __init__(self, find: Callable[[str], str]) -> None:
         super().__init__()
         self._find = find
 
     def __missing__(self, code: int) -> str:
-        self[code] = found = self._find(chr(code))  # type: ignore[operator]
+        self[code] = found = self._find(chr(code))
         return found
 
 
 CLASSES = _Table(class_of)
+"""One letter for each character, so that regular expressions can speak of classes."""
 
+# Decompositions that are the same letter or number; of others, none with a digit is ("⒈5" is not "1.5").
 _SAME = frozenset({"<wide>", "<narrow>", "<font>", "<noBreak>", "<fraction>", "<sub>"})
-_RAISED_TEXT = "ªº℠™"
+_RAISED_TEXT = "ª℠™"
 
 
 @functools.cache
@@ -119,51 +134,41 @@ def plain(character: str) -> str:
     if not tag.startswith("<") or (tag == "<super>" and character not in _RAISED_TEXT):
         return normalize("NFC", character)
     found = "".join(map(plain, normalize("NFD", "".join(chr(int(part, 16)) for part in parts.split()))))
-    # A spacing accent is no space; "⒈5" is not "1.5".
-    is_other = found.startswith(" ") or (tag not in _SAME and any(map(str.isdigit, found)))
+    # A spacing accent is no space.
+    is_other = found.startswith(" ") or (tag not in _SAME and any(map(is_numeric, found)))
     return character if is_other else found
 
 
 def without_typography(text: str) -> str:
-    """Return a short text with every sign `plain`."""
+    """Return a sign with its marks, each character `plain`."""
     return normalize("NFC", "".join(map(plain, normalize("NFC", text))))
 
 
-def key_of(character: str) -> str:
-    """Return the loosest key of a letter or digit: no case, no marks, one script, plain forms.
-
-    >>> [key_of(c) for c in "Éﬁр٥ß"]
-    ['e', 'fi', 'p', '5', 'ss']
-    """
-    if character == "×":
-        return "x"
-    parts = normalize("NFD", plain(character))
-    if any(map(is_numeric, parts)):
-        return "".join(str(_digit(part)) for part in parts if part != "/")
-    letters = normalize("NFD", parts.casefold()).replace("ı", "i").translate(_LOOKS)
-    return "".join(part for part in letters if category(part)[0] in "LN") or character
-
-
-def _digit(character: str) -> str:
-    value = DIGIT_VALUES.get(character)
-    return character if value is None else value
-
-
-class _Digits(dict[str, str]):
-    def get(self, character: str, default: str | None = None) -> str | None:  # type: ignore[override]
-        return str(int(character)) if category(character) == "Nd" else default
-
-
-DIGIT_VALUES = _Digits()
-KEYS = _Table(lambda character: key_of(character) if class_of(character) in KEYED or character == "×" else "")
-
-
 def unmarked(text: str) -> str:
-    """Return a short text without case and marks, each sign plain."""
+    """Return a sign without case and marks, each character `plain`."""
     parts = normalize("NFD", without_typography(text).casefold())
     return "".join(part for part in parts if category(part)[0] != "M").replace("ı", "i")
 
 
+def key_of(character: str) -> str:
+    """Return the loosest key of a letter or digit: no case, no marks, one script, plain forms; others have none.
+
+    >>> [key_of(c) for c in "Éﬁр٥ß½×,"]
+    ['e', 'fi', 'p', '5', 'ss', '12', 'x', '']
+    """
+    if class_of(character) not in KEYED and character != _TIMES:
+        return ""
+    parts = unmarked(character).translate(_LOOKS)
+    return "".join(digits_of(part) or part for part in parts if category(part)[0] in "LN") or character
+
+
+KEYS = _Table(key_of)
+
+
 def digits_of(text: str) -> str | None:
-    """Return the value of a text of digits in any one script, as ASCII digits; None for any other."""
+    """Return the value of a text of digits of any script, as ASCII digits; None for any other text.
+
+    >>> digits_of("٢٥"), digits_of("²")
+    ('25', None)
+    """
     return "".join(str(int(one)) for one in text) if text and all(category(one) == "Nd" for one in text) else None

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING
 from worker.core.citations.quoting.characters import (
     BLANK,
     BLANKS,
+    BLOCK,
     BREAK,
+    CONTINUED,
     DASH,
-    HYPHEN_HIDDEN,
+    DIGIT,
     INVISIBLE,
     KEYED,
     MARKUP,
+    SOFT,
     SYMBOL,
     UNSEEN,
     UNSPACED,
-    WITHIN,
     digits_of,
     unmarked,
     without_typography,
@@ -113,7 +115,7 @@ _STRIDE = 64
 
 
 def _same_signs(pair: Pair, i: int, j: int, most: int) -> int:
-    """Return how many signs from here on are the same, with all between them; all but the last are passed in strides."""
+    """Return how many signs from here on are the same, with all between them, as far as strides tell."""
     quote, source, same, stride = pair.quote, pair.source, 0, _STRIDE
     while stride and same < most:
         length = min(stride, most - same)
@@ -167,9 +169,8 @@ def _kind_of_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> str:
     asked, found = known(asked), known(found)
     plain = without_typography(asked), without_typography(found)
     if plain[0] == plain[1]:
-        is_number = any(map(str.isdigit, plain[0]))
-        beside = is_number and (_beside_digit(pair.quote, quote_signs) or _beside_digit(pair.source, source_signs))
-        return "words" if beside else "typography"
+        is_other = _beside_digit(pair.quote, quote_signs) or _beside_digit(pair.source, source_signs)
+        return "words" if is_other else "typography"
     if (digits := digits_of(asked)) and digits == digits_of(found):
         return "digits"
     if any(map(str.isnumeric, asked + found)):
@@ -181,10 +182,10 @@ def _kind_of_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> str:
 
 def _beside_digit(reading: Reading, signs: Span) -> bool:
     """Return whether a number that is written otherwise (½, ₂) touches another digit."""
-    if all(reading.text[reading.places[i]].isdecimal() for i in range(*signs)):
-        return False
     start, end = reading.places[signs[0]], reading.sign_end(signs[1] - 1)
-    return reading.classes[max(0, start - 1) : start] == "d" or reading.classes[end : end + 1] == "d"
+    if digits_of(reading.text[start:end]) or DIGIT not in reading.classes[start:end]:
+        return False
+    return DIGIT in reading.classes[max(0, start - 1) : start] + reading.classes[end : end + 1]
 
 
 # --- what stands between signs ----------------------------------------------------------------------
@@ -264,14 +265,14 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
     while place < end:
         one, start = classes[place], place
         place += 1
-        while place < end and classes[place] in (WITHIN, "m"):
+        while place < end and classes[place] in CONTINUED:
             place += 1
         if one in BLANKS or one in UNSEEN:
             continue
         seen = shown.get(start, text[start]) + text[start + 1 : place] * (start not in shown)
         if seen in "«‹" and classes[place : place + 1] == BLANK and classes[start - 1 : start] in ("", *BLANKS):
             place += 1
-        elif seen in "»›" and start > span[0] and classes[start - 1] == BLANK and classes[place : place + 1] not in KEYED:
+        elif seen in "»›" and classes[max(span[0], start - 1)] == BLANK and classes[place : place + 1] not in KEYED:
             start -= 1
         found.append(Sign(without_typography(known(seen)), one, (start, place)))
     return found
@@ -285,6 +286,7 @@ def _sign_difference(pair: Pair, one: Sign, other: Sign) -> Iterator[Difference]
 
 
 def kind_of_run(run: Sequence[Sign], others: Sequence[Sign]) -> str:
+    """Return the kind of signs that are not the same."""
     kinds = {one.kind for one in (*run, *others)}
     if kinds & {SYMBOL, "r", "m"}:
         return "symbol"
@@ -293,29 +295,30 @@ def kind_of_run(run: Sequence[Sign], others: Sequence[Sign]) -> str:
 
 def _filling(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
     """Yield what differs where nothing visible stands: blanks, markup and invisible characters."""
-    if pair.quote.text[slice(*asked)] == pair.source.text[slice(*found)]:
-        return
-    classes, others = pair.quote.classes[slice(*asked)], pair.source.classes[slice(*found)]
-    has, had = _is_blank(classes), _is_blank(others)
-    if has == had:
-        kind = "markup" if "M" in classes + others or "B" in classes + others else "white_space"
-        if kind == "white_space" and not has:
-            kind = "line_break_hyphen" if HYPHEN_HIDDEN in classes + others and BREAK in classes + others else "invisible"
-        if kind == "white_space" and _unseen(classes) != _unseen(others):
-            kind = "invisible"
-    else:
+    if pair.quote.text[slice(*asked)] != pair.source.text[slice(*found)]:
+        yield pair.difference(_kind_of_filling(pair, asked, found), asked, found)
+
+
+def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
+    one, other = pair.quote.classes[slice(*asked)], pair.source.classes[slice(*found)]
+    both, has_blank = one + other, _is_blank(one)
+    if has_blank != _is_blank(other):
         kind = _kind_of_blank(pair, asked, found)
-        kind = "markup" if kind == "spacing" and MARKUP in classes + others else kind
-    yield pair.difference(kind, asked, found)
+        return "markup" if kind == "spacing" and MARKUP in both else kind
+    if MARKUP in both or BLOCK in both:
+        return "markup"
+    if not has_blank:
+        return "line_break_hyphen" if SOFT in both and BREAK in both else "invisible"
+    return "white_space" if _unseen(one) == _unseen(other) else "invisible"
 
 
 def _is_blank(classes: str) -> bool:
     """Return whether a blank is seen; not at a line that a soft hyphen ends."""
-    return any(one in BLANKS for one in classes) and HYPHEN_HIDDEN not in classes
+    return any(one in BLANKS for one in classes) and SOFT not in classes
 
 
 def _unseen(classes: str) -> str:
-    return "".join(one for one in classes if one in (INVISIBLE, HYPHEN_HIDDEN))
+    return "".join(one for one in classes if one in (INVISIBLE, SOFT))
 
 
 def _kind_of_blank(pair: Pair, asked: Span, found: Span) -> str:
@@ -324,9 +327,8 @@ def _kind_of_blank(pair: Pair, asked: Span, found: Span) -> str:
     left, right = around[0][0] or around[1][0], around[0][1] or around[1][1]
     if UNSPACED in (left, right) and "" not in (left, right):
         return "white_space"
-    if left in "adr" and right in "adr":
-        return "joined"
-    return "spacing"
+    is_joined = (left in "adr" and right in "adr") or _divides_number(pair, asked, found)
+    return "joined" if is_joined else "spacing"
 
 
 def _neighbours(reading: Reading, span: Span) -> tuple[str, str]:
@@ -339,21 +341,8 @@ def _neighbours(reading: Reading, span: Span) -> tuple[str, str]:
     return reading.classes[before : before + 1] if before >= 0 else "", reading.classes[after : after + 1]
 
 
-# --- hyphens at line ends, numbers -------------------------------------------------------------------
-
 _AT_LINE_END = re.compile(r"-[ihM]*+[snB][snBihM]*+|h[ihM]*+n[snBihM]*+|n?h[nihM]*+|n[ihM]*+h[snBihM]*+")
 _LINE_END_HYPHENS = "-\u2010\u00ad\n"
-
-
-def with_context(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
-    """Give each difference the kind that its surroundings make of it."""
-    return [replace(one, kind=_in_context(pair, one)) for one in differences]
-
-
-def _in_context(pair: Pair, one: Difference) -> str:
-    if one.kind in ("spacing", "white_space") and _divides_number(pair, one):
-        return "joined"
-    return one.kind
 
 
 def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span) -> bool:
@@ -364,28 +353,24 @@ def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span)
     return reading.text[span[0]] in _LINE_END_HYPHENS and _neighbours(reading, span) == ("a", "a")
 
 
-def _divides_number(pair: Pair, one: Difference) -> bool:
-    """Return whether a blank stands inside a number, or between it and its sign, in one of the two only."""
-    for reading, span in ((pair.quote, one.quote_span), (pair.source, one.chunk_span)):
-        left = reading.visible(max(0, span[0] - 4), span[0])[-2:]
-        right = reading.visible(span[1], min(len(reading.text), span[1] + 4))[:2]
-        if not (left and right):
-            continue
-        if left[-1].isnumeric() and right[0] in ".,:/'" and right[1:].isnumeric():
-            return True
-        if left[-1] in ".,:/'" and left[:-1].isnumeric() and right[0].isnumeric():
-            return True
-        if left[-1] in "-−–+±" and right[0].isnumeric() and not (left[:-1].isspace() and one.kind == "white_space"):
-            return not _is_range(reading, span, left)
-    return False
+_IN_NUMBER = re.compile(r"d\0[.,:/']d|d[.,:/']\0d")
+_SIGNED = re.compile(r"[-~+][ ]?\0?[ ]?d")
+_RANGE = re.compile(r"d(?P<blank>[ ]?)[-~](?P=blank)d")
 
 
-def _is_range(reading: Reading, span: Span, left: str) -> bool:
-    before = reading.visible(max(0, span[0] - 6), span[0]).rstrip("-−–+± ")
-    return left[-1] in "-–" and before[-1:].isnumeric()
+def _divides_number(pair: Pair, asked: Span, found: Span) -> bool:
+    """Return whether a blank that only one of the two has is inside a number, or tells a sign from a dash."""
+    around = [reading.around(*span) for reading, span in ((pair.quote, asked), (pair.source, found))]
+    if any(map(_IN_NUMBER.search, around)):
+        return True
+    filled = [
+        text.replace("\0", " " * _is_blank(reading.classes[slice(*span)]))
+        for text, reading, span in zip(around, (pair.quote, pair.source), (asked, found), strict=True)
+    ]
+    return any(map(_SIGNED.search, around)) and not all(map(_RANGE.search, filled))
 
 
-# --- the case of a whole quote --------------------------------------------------------------------------
+# --- the case of a whole quote ----------------------------------------------------------------------
 
 
 def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
@@ -425,7 +410,7 @@ _SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s+|\n)[^\w]*\Z")
 def _is_first_letter(pair: Pair, one: Difference) -> bool:
     place = one.chunk_span[0]
     word = _WORD.match(pair.source.text, place)
-    is_unit = word and len(word[0]) <= _LONGEST_UNIT and any(map(str.isnumeric, pair.source.text[max(0, place - 2) : place]))
+    is_unit = word and len(word[0]) <= _LONGEST_UNIT and DIGIT in pair.source.classes[max(0, place - 2) : place]
     return len(one.source) == 1 and not is_unit
 
 
@@ -451,11 +436,11 @@ def _is_title(word: str) -> bool:
 
 
 def _is_uniform(text: str, passage: Span) -> bool:
-    """Return whether no word of a passage has a case of its own: all are small but at a sentence's start, or all big."""
-    found = [
-        (match[0], _SENTENCE_START.search(text, max(0, passage[0] + match.start() - 8), passage[0] + match.start()))
-        for match in _WORD.finditer(text[slice(*passage)])
-    ]
-    cased = [(word, starts) for word, starts in found if word.upper() != word.lower()]
-    small = all(word == word.lower() or (starts and word[1:] == word[1:].lower()) for word, starts in cased)
-    return small or all(word == word.upper() for word, _ in cased)
+    """Return whether no word of a passage has a case of its own: all are small, but at starts of sentences, or big."""
+    words = [(match[0], passage[0] + match.start()) for match in _WORD.finditer(text[slice(*passage)])]
+    cased = [(word, place) for word, place in words if word.upper() != word.lower()]
+    return all(word == word.upper() for word, _ in cased) or all(
+        word == word.lower()
+        or (word[1:] == word[1:].lower() and _SENTENCE_START.search(text, max(0, place - 8), place))
+        for word, place in cased
+    )

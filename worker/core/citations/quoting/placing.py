@@ -18,11 +18,11 @@ from worker.core.citations.quoting.differences import (
     merged,
     signs_of,
     with_case,
-    with_context,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence, Set
+    from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from worker.core.citations.quoting.differences import Sign
     from worker.core.citations.quoting.reading import Reading, Span
@@ -42,7 +42,7 @@ class Passage:
     signs: Span
     differences: tuple[Difference, ...]
 
-    def unaccepted(self, accepted: Set[str]) -> int:
+    def unaccepted(self, accepted: AbstractSet[str]) -> int:
         """Return how many differences are of other kinds."""
         return sum(one.kind not in accepted for one in self.differences)
 
@@ -86,7 +86,7 @@ def _passage(pair: Pair, signs: Span, glued: tuple[bool, bool]) -> Passage:
         for at, place, free in ((0, begin, glued[0]), (len(quote.text), end, glued[1]))
         if not free and source.is_cut(place)
     ]
-    found = merged(pair, with_context(pair, [*cuts[:0], *before, *inner, *after]))
+    found = merged(pair, [*before, *inner, *after])
     found = with_case(pair, found, (begin, end), quote.places[0])
     ordered = sorted([*found, *cuts], key=lambda one: one.quote_span)
     return Passage((begin, end), signs, tuple(ordered))
@@ -284,7 +284,7 @@ def _near_passage(pair: Pair, asked: Words, known: Words, pairs: Sequence[tuple[
         end = source.sign_end(signs[1] - 1)
         rest = asked.keys[at[0] :], known.keys[at[1] : last]
         found += _region(pair, (before[0], len(quote.text)), (before[1], end), *rest)
-    found = with_case(pair, merged(pair, with_context(pair, found)), (begin, end), quote.places[0])
+    found = with_case(pair, merged(pair, found), (begin, end), quote.places[0])
     return Passage((begin, end), signs, tuple(found))
 
 

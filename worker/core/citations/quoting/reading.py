@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from bisect import bisect_left
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -14,16 +14,19 @@ from worker.core.citations.quoting.characters import (
     BLANKS,
     BLOCK,
     CLASSES,
+    CONTINUED,
+    HYPHENS,
     KEYED,
     KEYS,
     MARKUP,
+    MINUSES,
     UNSEEN,
     WITHIN,
 )
 from worker.core.text.unicode_data import known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 Span = tuple[int, int]
 
@@ -36,58 +39,50 @@ class Token:
         start, end: its place.
         kind: class of its first character: `MARKUP`, `BLOCK`, or of the sign that it shows.
         shown: the sign that an entity shows; empty for markup.
-        target: where a link leads.
     """
 
     start: int
     end: int
     kind: str
     shown: str = ""
-    target: str = ""
 
 
-# --- markup -------------------------------------------------------------------------------------
+# --- markup: CommonMark and HTML, as far as a reader does not see it ------------------------------
 
-_MAY_HAVE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹²³⁰⁴-⁹•‣◦▪●○■▸†‡]|^[ \t]*[-+=]", re.MULTILINE)
-_LINE = re.compile(r"[^\n]*+(?:\n|\Z)")
+_MAY_HAVE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡]|^[ \t]*[-+=]", re.MULTILINE)
+_LINE = re.compile(r"[^\n]*+\n|[^\n]++")
 _FENCE = re.compile(r"[ \t]*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*+)$", re.MULTILINE)
 _RULE = re.compile(r"[ \t]*+(?:-{3,}+|={3,}+|\*{3,}+|_{3,}+|\|?[ \t]*+:?-{3,}[-| \t:]*+)[ \t\r]*+$", re.MULTILINE)
 # A bullet before a number may be its sign.
 _LINE_START = re.compile(r"[ \t]*+(?>(?:>[ \t]?+|\#{1,6}+[ \t]++|[-+*•‣◦▪●○■▸][ \t]++(?!\d))+)")
+_ROW, _PIPE = re.compile(r"[ \t]*+\|"), re.compile(r"(?<!\\)\|")
 _TICKS = re.compile(r"(?<!\\)`++")
-_INLINE = (
-    "b i u s em strong del ins strike sub sup span a code cite q mark small big font abbr kbd samp var tt wbr time label"
+
+# Elements of HTML whose tags are not seen; those of blocks divide words. Not sub and sup: 10<sup>2</sup> is not 102.
+_INLINE = "b i u s em strong del ins strike span a code cite q mark small big font abbr kbd samp var tt wbr time label"
+_OF_BLOCKS = (
+    "p div br hr h1 h2 h3 h4 h5 h6 ul ol li dl dt dd table caption thead tbody tfoot tr td th pre blockquote center "
+    "img figure figcaption section article aside header footer nav main details summary"
 )
-_BLOCKS = (
-    "p div br hr h1 h2 h3 h4 h5 h6 ul ol li dl dt dd table caption thead tbody tfoot tr td th pre blockquote center img "
-    "figure figcaption section article aside header footer nav main details summary"
-)
-_IS_BLOCK = frozenset(_BLOCKS.split())
-_NAMES = "|".join(sorted({*_INLINE.split(), *_IS_BLOCK}, key=len, reverse=True))
+_BLOCKS = frozenset(_OF_BLOCKS.split())
+_NAMES = "|".join(sorted({*_INLINE.split(), *_BLOCKS}, key=lambda name: (-len(name), name)))
+_ATTRIBUTE = r"""\s++[A-Za-z][A-Za-z0-9:-]{0,40}\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>=`]++)"""
+_TARGET = r"""\]\([^()\s<>]*+(?>(?:[ ]"[^"\n]*+")?)\)"""
 _TOKEN = re.compile(
     r"(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)"
-    rf"|(?P<tag></?(?P<name>{_NAMES})(?>(?:\s++[A-Za-z][\w:-]{{0,40}}\s*+=\s*+(?:\"[^\"<>]*+\"|'[^'<>]*+'|[^\s\"'<>=`]++))*)\s*+/?>)"
-    r"|(?P<comment><!--|-->)"
-    r"|(?P<escape>\\(?=[!-/:-@\[-`{-~]))"
-    r"|(?P<label>[\[【［]S\d{1,3}+(?>(?:[,;–\-]\s?+(?:and\s)?+S?\d{1,3}+)*)[\]】］])"
+    rf"|(?P<tag></?(?P<name>{_NAMES})(?>(?:{_ATTRIBUTE})*)\s*+/?>)"
+    r"|(?P<run>\*{1,3}+|_{1,3}+|~~)"
     r"|(?P<note>\[\^?\d{1,3}+\]|[¹²³⁰⁴-⁹]++|[†‡])"
-    r"|(?P<link>!?\[(?=[^\[\]\n]*+\]\([^()\s<>]*+(?:[ ]\"[^\"\n]*+\")?+\)))"
-    r"|(?P<target>\]\([^()\s<>]*+(?:[ ]\"[^\"\n]*+\")?+\))"
-    r"|(?P<run>\*{1,3}+|_{1,3}+|~~)",
-    re.IGNORECASE,
+    r"|<!--|-->|\\(?=[!-/:-@\[-`{-~])"
+    r"|[\[【［]S\d{1,3}+(?>(?:[,;–\-][ ]?+(?:and[ ])?+S?\d{1,3}+)*)[\]】］]"
+    rf"|!?\[(?=[^\[\]\n]*+{_TARGET})|{_TARGET}",
+    re.IGNORECASE | re.ASCII,
 )
-# Beside fewer letters a raised digit or a number in brackets may be an exponent or an index.
-_NOTED = re.compile(r"[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$")
+# After fewer letters a raised digit may be an exponent, and a number in brackets an index.
+_NOTED = re.compile(r"[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\s$")
 _NOTED_ONCE = re.compile(r"[^\W\d_]{2}[.,;:!?\"'’”»)]{0,2}$|[.,;:!?\"”»)]$")
+_POWERS, _ONCE = frozenset("²³"), frozenset("¹†‡")
 _LETTERS_BEFORE = 8
-_POWERS = ("²", "³")
-
-
-def _is_note(text: str, start: int, note: str) -> bool:
-    before = text[max(0, start - _LETTERS_BEFORE) : start]
-    if note in _POWERS:
-        return False
-    return bool((_NOTED_ONCE if note in "¹†‡" else _NOTED).search(before)) or (note[0] == "[" and before[-1:].isspace())
 
 
 def tokens(text: str) -> list[Token]:
@@ -98,20 +93,18 @@ def tokens(text: str) -> list[Token]:
     prose: list[Span] = []
     fence = ""
     for line in _LINE.finditer(text):
-        if line.start() == len(text):
-            break
-        opened = _FENCE.match(text, line.start(), line.end())
+        opened = _FENCE.match(text, *line.span())
         if opened and (not fence or (opened["fence"].startswith(fence) and not opened["info"].strip())):
             fence = "" if fence else opened["fence"]
-            found.append(Token(line.start(), line.end(), BLOCK))
+            found.append(Token(*line.span(), BLOCK))
         elif not fence:
             prose.append(line.span())
     for paragraph in _paragraphs(text, prose):
-        found += _inline(text, paragraph, found)
+        found += _Paragraph(text, paragraph).read()
     return sorted(found, key=lambda token: token.start)
 
 
-def _paragraphs(text: str, lines: list[Span]) -> Iterator[list[Span]]:
+def _paragraphs(text: str, lines: Sequence[Span]) -> Iterator[list[Span]]:
     """Yield the lines of each paragraph; a blank line or code ends one."""
     paragraph: list[Span] = []
     for line in lines:
@@ -125,113 +118,101 @@ def _paragraphs(text: str, lines: list[Span]) -> Iterator[list[Span]]:
         yield paragraph
 
 
-def _inline(text: str, lines: list[Span], blocks: list[Token]) -> list[Token]:
-    """Return the markup of one paragraph."""
-    found: list[Token] = []
-    runs: list[tuple[int, str]] = []
-    start, end = lines[0][0], lines[-1][1]
-    code = list(_inline_code(text, start, end))
-    for opening, closing in code:
-        found += [Token(*opening, MARKUP), Token(*closing, MARKUP)]
-    hidden = [(opening[0], closing[1]) for opening, closing in code]
-    starts = [one[0] for one in hidden]
+class _Paragraph:
+    """Markup of one paragraph."""
 
-    def in_code(place: int) -> bool:
-        at = bisect_left(starts, place + 1) - 1
-        return at >= 0 and place < hidden[at][1]
+    def __init__(self, text: str, lines: Sequence[Span]) -> None:
+        self._text = text
+        self._lines = lines
+        self._start, self._end = lines[0][0], lines[-1][1]
+        self._found: list[Token] = []
+        self._runs: list[tuple[int, str]] = []
+        self._code = self._inline_code()
 
-    for line_start, line_end in lines:
-        position = line_start
-        if in_code(position):
-            pass
-        elif rule := _RULE.match(text, line_start, line_end):
-            found.append(Token(line_start, rule.end(), BLOCK))
-            continue
-        elif lead := _LINE_START.match(text, line_start, line_end):
-            found.append(Token(line_start, lead.end(), BLOCK))
-            position = lead.end()
-            if "#" in lead[0] and text[line_end - 1] == "\n":
-                found.append(Token(line_end - 1, line_end, BLOCK))
-        is_row = text[position:line_end].lstrip().startswith("|")
-        for match in _TOKEN.finditer(text, position, line_end):
-            if not in_code(match.start()):
-                _take(text, match, found, runs)
-        if is_row:
-            found += [
-                Token(pipe.start(), pipe.end(), BLOCK)
-                for pipe in re.finditer(r"(?<!\\)\|", text[position:line_end])
-                for pipe in [_Shifted(pipe, position)]
-                if not in_code(pipe.start())
-            ]
-    return found + _paired(text, runs, start, end)
+    def read(self) -> list[Token]:
+        """Return its markup and entities, in any order."""
+        for start, end in self._lines:
+            begin = self._line_start(start, end)
+            for match in _TOKEN.finditer(self._text, begin, end):
+                if not self._is_code(match.start()):
+                    self._take(match)
+            for pipe in _PIPE.finditer(self._text, begin, end) if _ROW.match(self._text, begin, end) else ():
+                if not self._is_code(pipe.start()):
+                    self._keep(pipe.start(), pipe.end(), BLOCK)
+        self._pair_runs()
+        return self._found
 
+    def _keep(self, start: int, end: int, kind: str = MARKUP, shown: str = "") -> None:
+        self._found.append(Token(start, end, kind, shown))
 
-class _Shifted:
-    def __init__(self, match: re.Match[str], by: int) -> None:
-        self._match, self._by = match, by
+    def _inline_code(self) -> list[Span]:
+        """Return where code inside the paragraph begins and ends, its ticks included; keep these."""
+        ticks = [match.span() for match in _TICKS.finditer(self._text, self._start, self._end)]
+        same: dict[int, list[int]] = {}
+        for i, (first, last) in enumerate(ticks):
+            same.setdefault(last - first, []).append(i)
+        code, i = [], 0
+        while i < len(ticks):
+            (first, last), others = ticks[i], same[ticks[i][1] - ticks[i][0]]
+            at = bisect_right(others, i)
+            if at < len(others):
+                i = others[at]
+                self._keep(first, last)
+                self._keep(*ticks[i])
+                code.append((first, ticks[i][1]))
+            i += 1
+        return code
 
-    def start(self) -> int:
-        return self._match.start() + self._by
+    def _is_code(self, place: int) -> bool:
+        at = bisect_right(self._code, (place, self._end)) - 1
+        return at >= 0 and place < self._code[at][1]
 
-    def end(self) -> int:
-        return self._match.end() + self._by
+    def _line_start(self, start: int, end: int) -> int:
+        """Keep what a line begins with; return where its text begins."""
+        text = self._text
+        if self._is_code(start):
+            return start
+        if rule := _RULE.match(text, start, end):
+            self._keep(start, rule.end(), BLOCK)
+            return end
+        if lead := _LINE_START.match(text, start, end):
+            self._keep(start, lead.end(), BLOCK)
+            if "#" in lead[0] and text[end - 1] == "\n":
+                self._keep(end - 1, end, BLOCK)
+            return lead.end()
+        return start
 
+    def _take(self, match: re.Match[str]) -> None:
+        """Keep one token; runs of stars and underscores wait for their partners."""
+        start, end = match.span()
+        if match["entity"]:
+            shown = html.unescape(match[0])
+            if shown != match[0]:
+                self._keep(start, end, known(shown).translate(CLASSES)[0], shown)
+        elif match["run"]:
+            self._runs.append((start, match[0]))
+        elif match["note"]:
+            if self._is_note(start, match[0]):
+                self._keep(start, end)
+        else:
+            self._keep(start, end, BLOCK if match["tag"] and match["name"].lower() in _BLOCKS else MARKUP)
 
-def _take(text: str, match: re.Match[str], found: list[Token], runs: list[tuple[int, str]]) -> None:
-    """Keep one token; runs of stars and underscores wait for their partners."""
-    start, end = match.span()
-    kind = match.lastgroup
-    if match["entity"]:
-        shown = html.unescape(match[0])
-        if shown != match[0]:
-            found.append(Token(start, end, known(shown).translate(CLASSES)[0], shown))
-    elif match["tag"]:
-        name = match["name"].lower()
-        if name in ("sub", "sup"):
-            return
-        found.append(Token(start, end, BLOCK if name in _IS_BLOCK else MARKUP))
-    elif match["run"]:
-        runs.append((start, match[0]))
-    elif match["note"]:
-        if _is_note(text, start, match[0]):
-            found.append(Token(start, end, MARKUP))
-    elif kind == "target":
-        found.append(Token(start, end, MARKUP, target=match[0]))
-    else:
-        found.append(Token(start, end, MARKUP))
+    def _is_note(self, start: int, note: str) -> bool:
+        before = self._text[max(0, start - _LETTERS_BEFORE) : start]
+        return note not in _POWERS and bool((_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
 
-
-def _inline_code(text: str, start: int, end: int) -> Iterator[tuple[Span, Span]]:
-    """Yield opening and closing ticks of code inside a paragraph."""
-    ticks = [match.span() for match in _TICKS.finditer(text, start, end)]
-    places: dict[int, list[int]] = {}
-    for i, (first, last) in enumerate(ticks):
-        places.setdefault(last - first, []).append(i)
-    i = 0
-    while i < len(ticks):
-        same = places[ticks[i][1] - ticks[i][0]]
-        at = bisect_left(same, i + 1)
-        if at < len(same):
-            yield ticks[i], ticks[same[at]]
-            i = same[at]
-        i += 1
-
-
-def _paired(text: str, runs: list[tuple[int, str]], start: int, end: int) -> list[Token]:
-    """Return the delimiters of emphasis: a run before a word, and the next such run after one."""
-    found: list[Token] = []
-    open_at: dict[str, int] = {}
-    for place, run in runs:
-        before = text[place - 1] if place > start else " "
-        after = text[place + len(run)] if place + len(run) < end else " "
-        opens = not after.isspace() and not before.isalnum()
-        closes = not before.isspace() and not after.isalnum()
-        if closes and run in open_at:
-            begin = open_at.pop(run)
-            found += [Token(begin, begin + len(run), MARKUP), Token(place, place + len(run), MARKUP)]
-        elif opens:
-            open_at[run] = place
-    return found
+    def _pair_runs(self) -> None:
+        """Keep the delimiters of emphasis: a run before a word, and the next such run after one."""
+        open_at: dict[str, int] = {}
+        for place, run in self._runs:
+            before = self._text[place - 1] if place > self._start else " "
+            after = self._text[place + len(run)] if place + len(run) < self._end else " "
+            if not before.isspace() and not after.isalnum() and run in open_at:
+                begin = open_at.pop(run)
+                self._keep(begin, begin + len(run))
+                self._keep(place, place + len(run))
+            elif not after.isspace() and not before.isalnum():
+                open_at[run] = place
 
 
 # --- a text read ----------------------------------------------------------------------------------
@@ -247,7 +228,7 @@ class Reading:
     """
 
     text: str
-    tokens: list[Token] = field(default_factory=list)
+    tokens: Sequence[Token] = ()
 
     @classmethod
     def of(cls, text: str) -> Reading:
@@ -272,11 +253,6 @@ class Reading:
     def shown(self) -> dict[int, str]:
         """What the entity at a place shows."""
         return {token.start: token.shown for token in self.tokens if token.shown}
-
-    @cached_property
-    def targets(self) -> dict[int, str]:
-        """Where the link whose text ends at a place leads."""
-        return {token.start: token.target for token in self.tokens if token.target}
 
     @cached_property
     def _keyed(self) -> tuple[list[int], list[str]]:
@@ -309,7 +285,7 @@ class Reading:
     def sign_end(self, sign: int) -> int:
         """Return where a sign ends, given by its number: after its marks."""
         place, classes = self.places[sign] + 1, self.classes
-        while place < len(classes) and classes[place] in "xm":
+        while place < len(classes) and classes[place] in CONTINUED:
             place += 1
         return place
 
@@ -335,15 +311,15 @@ class Reading:
 
     def is_cut(self, place: int) -> bool:
         """Return whether a quote that begins or ends here cuts a word, a number, or what belongs to one."""
-        if 0 < place < len(self.classes) and self.classes[place] in "xm":
+        if 0 < place < len(self.classes) and self.classes[place] in CONTINUED:
             return True
-        before = self._around(max(0, place - _NEAR), place)[-_SEEN:]
-        after = self._around(place, min(len(self.text), place + _NEAR))[:_SEEN]
-        return _CUT.search(f"{before}\0{after}") is not None
+        return _CUT.search(self.around(place, place)) is not None
 
-    def _around(self, start: int, end: int) -> str:
-        seen = known(self.visible(start, end))
-        return "".join(map(_as_cut, seen))
+    def around(self, start: int, end: int) -> str:
+        """Return what is seen on both sides of a part, with a NUL in its place, a sign of `_CUT` for each character."""
+        before = self.visible(max(0, start - _NEAR), start)[-_SEEN:]
+        after = self.visible(end, min(len(self.text), end + _NEAR))[:_SEEN]
+        return "".join(_as_cut(one) if one != "\0" else one for one in known(f"{before}\0{after}"))
 
     def rest_before(self, place: int) -> str | None:
         """Return the beginning of the sentence before a place; None where a sentence begins there."""
@@ -396,13 +372,15 @@ MOST_AROUND = 200
 
 _NEAR, _SEEN, _SHORT = 64, 12, 4
 _ASKS = re.compile("[?!？！؟]")
+_NEXT_BLOCK = r"\n[ \t\r]*+(?:\n|[-*+•>|#])"
 _SENTENCE_END = re.compile(
-    r"(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)|[。！？｡]++[」』”）】]{0,4})|(?P<block>\n[ \t\r]*+(?:\n|[-*+•>|#]))"
+    r"(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)|[。！？｡]++[」』”）】]{0,4})" rf"|(?P<block>{_NEXT_BLOCK})"
 )
-_CLAUSE_END = re.compile(r"[\"'’”»)\]*_」』]{0,4}(?:[.,;:。।॥，；：、،؛]|\s*+\Z|[ \t\r]*+\n[ \t\r]*+(?:\n|[-*+•>|#]))")
+_CLAUSE_END = re.compile(rf"[\"'’”»)\]*_」』]{{0,4}}(?:[.,;:。।॥，；：、،؛]|\s*+\Z|[ \t\r]*+{_NEXT_BLOCK})")
 
 _OF_CUT = {
-    **dict.fromkeys("-\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d\u02d7", "-"),
+    **dict.fromkeys(HYPHENS, "-"),
+    **dict.fromkeys(MINUSES + "\u2012\u2013", "~"),
     **dict.fromkeys("'’ʼ", "'"),
     **dict.fromkeys("%‰‱°º˚′″℃℉\u066a％", "%"),
     **dict.fromkeys("+±<>≤≥≈~＋＜＞", "+"),
@@ -422,12 +400,14 @@ def _as_cut(character: str) -> str:
     return _OF_CUT.get(character) or (" " if one in BLANKS else "p")
 
 
+# A NUL is where a quote begins or ends: inside a word, beside a hyphen or an apostrophe in one, inside a domain's name;
+# inside a number, its groups of three digits, after its sign or before its per cent, degree or currency sign.
 _CUT = re.compile(
     r"[aAd]\0[aAdr]|r\0[aAdr]"
     r"|[aAd]['_-]\0[aAd]|[aAd]\0['_-][aAd]"
-    r"|[aA]\.\0a|[aA]\0\.a|d[.,:/']\0d|d\0[.,:/']d"
+    r"|[aA]\.\0a|[aA]\0\.a|[aA]\0[+#]|[\#%]\0[aAd]"
+    r"|d[.,:/'~]\0d|d\0[.,:/'~]d"
     r"|(?<!d)d{1,3}(?:\0[ ]|[ ]\0)ddd(?!d)"
-    r"|(?<![aAcd])[-]\0\$?d|[+$]\0[ ]?d|\+[ ]\0d|(?<![aAcd])-\$\0d"
+    r"|(?<![aAcd])[-~]\$?\0\$?d|[+$]\0[ ]?d|\+[ ]\0d"
     r"|d\0[ ]?[%$]|d[ ]\0[%$]"
-    r"|[aA]\0[+#]|[\#%]\0[aAd]"
 )

@@ -46,7 +46,7 @@ def all_lines(text: str) -> list[Line]:
         {"index": 0, "chunk_hash": "h", "source_id": "d" + text, "span": [0, 9], "tokens": [[2, 5]]},
         {"index": 0, "chunk_hash": "h", "source_id": "d" + text, "span": [3, 15], "tokens": []},
     ]
-    cited["conflicts"] = [{"kind": "disagreement", "differs": ["number"], "sides": sides}]
+    cited["conflicts"] = [{"kind": "possible_disagreement", "differs": ["number"], "sides": sides}]
     replay = Replay.model_validate(poisoned(example("pinned_replay.result"), text, kept=NAMES))
     edited = replay.pins[0].model_copy(update={"verdict": "edited", "found_hash": "new"})
     drift = replay.model_copy(update={"pins": [edited, *replay.pins[1:]]})

@@ -171,7 +171,7 @@ def test_a_quote_with_very_many_differences_is_cut() -> None:
     """Of each kind some are listed and the others counted; the texts end after so many pieces."""
     words = [f"word{i}" for i in range(2000)]
     text = " ".join(words)
-    facts = facts_of(" ".join(f"{word}," for word in words), text)
+    facts = facts_of(", ".join(words), text)
     assert facts["differs"] == [("other punctuation: ",), (",", "differs")]
     assert len(facts["quote"]) == MOST_PIECES + 1
     changed = " ".join(f"new{i}" if i % 5 == 0 else word for i, word in enumerate(words))
@@ -297,7 +297,7 @@ def conflicting() -> Citations:
         {"index": i, "chunk_hash": f"sha256:{i}", "source_id": f"d{i}", "span": [0, len(text)], "tokens": tokens}
         for (i, text), tokens in zip(enumerate(texts), ([[15, 18]], []), strict=True)
     ]
-    conflict = {"kind": "disagreement", "differs": ["negation"], "sides": sides}
+    conflict = {"kind": "possible_disagreement", "differs": ["negation"], "sides": sides}
     document = {"by_section": {"unknown": cited}, "all_citations": cited, "total_count": 2, "source_ids": ["d0", "d1"]}
     whole = example("build_citations.result")
     return Citations.model_validate(

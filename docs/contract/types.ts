@@ -1165,7 +1165,7 @@ export interface UnknownLabel {
   span: [number, number];
 }
 
-/** A bracket that looks like a list of labels but could not be read whole, with its text. */
+/** What looks like a label in brackets, code, a tag or a comment, but is in no form that is read; with its text. */
 export interface UnreadableLabels {
   text: string;
   span: [number, number];

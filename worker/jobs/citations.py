@@ -25,7 +25,8 @@ from worker.jobs.replay import pin_of_record
 from worker.jobs.run_files import CITATIONS, run_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from retrieval_client.contract.jobs import RunRef
     from retrieval_client.contract.run_jobs import BuildCitations, CitedChunk, CitedRun, Quote
@@ -61,7 +62,7 @@ class CitationBuilder:
         replay: Replay,
         files: RunFiles,
         quote_steps: int,
-        accepted: Set[str],
+        accepted: AbstractSet[str],
         clock: Callable[[], float],
     ) -> None:
         self._corpora = corpora

@@ -221,7 +221,7 @@ class UnknownLabel(Result):
 
 
 class UnreadableLabels(Result):
-    """A bracket that looks like a list of labels but could not be read whole, with its text."""
+    """What looks like a label in brackets, code, a tag or a comment, but is in no form that is read; with its text."""
 
     text: str
     span: tuple[int, int]

@@ -66,9 +66,9 @@ def files() -> dict[str, bytes]:
     }
 
 
-def _difference_kinds() -> list[dict[str, Any]]:
+def _difference_kinds() -> dict[str, Any]:
     """Return the closed list of kinds, each with an example of a source and a quote."""
-    return [
+    kinds = [
         {
             "kind": kind,
             "description": description,
@@ -79,6 +79,7 @@ def _difference_kinds() -> list[dict[str, Any]]:
         }
         for kind, (description, source, quote) in KINDS.items()
     ]
+    return {"kinds": kinds}
 
 
 def client_examples() -> bytes:

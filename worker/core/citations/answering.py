@@ -30,7 +30,8 @@ from worker.core.text.unicode_data import known
 from worker.core.text.words import WORD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence, Set
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from worker.core.citations.quoting import LeftOut, PutIn, Verdict
     from worker.core.citations.quoting.differences import Difference
@@ -131,7 +132,7 @@ class AnswerReport:
     supported: float | None
 
 
-def check_answer(answer: str, sources: Mapping[str, str], accepted: Set[str] = ACCEPTED) -> AnswerReport:
+def check_answer(answer: str, sources: Mapping[str, str], accepted: AbstractSet[str] = ACCEPTED) -> AnswerReport:
     """Check an answer against the sources that it was given.
 
     >>> report = check_answer("It hums at 50 Hz [S1]. It may burn [S2].", {"S1": "It hums at 50 Hz.", "S2": "No fire."})
@@ -186,7 +187,7 @@ _CITED = "cited"
 class _Quotes:
     """Checks quotes, as long as that does not take too much searching."""
 
-    def __init__(self, sources: Mapping[str, str], statements: Sequence[Statement], accepted: Set[str]) -> None:
+    def __init__(self, sources: Mapping[str, str], statements: Sequence[Statement], accepted: AbstractSet[str]) -> None:
         self._accepted = accepted
         self._sources = {label: QuotedChunk.of(label, text) for label, text in sources.items()}
         self._cited = {label: replace(chunk, chunk_hash=_CITED) for label, chunk in self._sources.items()}

@@ -23,7 +23,8 @@ from worker.jobs.pipeline.types import Citation, QueryResponse
 from worker.model import Candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence, Set
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from retrieval_client.errors import RetrievalError
     from worker.adapters.providers.language_model import LanguageModel
@@ -73,7 +74,7 @@ class Executor:
         model: LanguageModel | None,
         prices: PriceTable,
         paths: Mapping[str, str],
-        accepted: Set[str],
+        accepted: AbstractSet[str],
         answers_from: float | None = None,
     ) -> None:
         self._accepted = accepted

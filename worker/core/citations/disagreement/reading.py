@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.disagreement.sentences import words_in
@@ -72,6 +73,11 @@ _GAPS = frozenset({"", " ", "-", "\u00a0", "\u2009", "\u202f"})
 """Between a number and its unit."""
 
 
+_REMEMBERED = 40
+"""Characters of the longest words whose weight is remembered: a language has few thousands, and uses them again."""
+_AROUND = "\"'()[].,;:!?"
+
+
 class Word(NamedTuple):
     """A word by itself: its plain form, what a frame has of it, and whether it denies."""
 
@@ -100,8 +106,17 @@ def read_word(text: str) -> Word:
 
 def weigh(text: str) -> int:
     """Return a sum over the content words of a piece of text: sentences of one frame weigh the same."""
-    words = (read_word(match[0]) for match in _TOKEN.finditer(known(text)) if match["word"])
-    return sum(hash(word.lemma) for word in words if _is_content(word))
+    return _weigh(text) if len(text) <= _REMEMBERED else _weigh.__wrapped__(text)
+
+
+@lru_cache(maxsize=8192)
+def _weigh(text: str) -> int:
+    bare = text.strip(_AROUND)
+    if bare.isascii() and bare.isalpha():  # as most are, and this is cheap
+        words = [bare]
+    else:
+        words = [match[0] for match in _TOKEN.finditer(known(text)) if match["word"]]
+    return sum(hash(word.lemma) for word in map(read_word, words) if _is_content(word))
 
 
 def _is_content(word: Word) -> bool:

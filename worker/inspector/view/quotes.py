@@ -42,9 +42,17 @@ def checked_quote(quote: str, text: str, steps: int = STEPS_PER_JOB, accepted: f
     place = finding.place
     if place is None:
         return QuoteCheck(quote, finding.verdict)
-    around = {"before": place.before, "after": place.after}
-    marks = {"left_out": place.left_out, "put_in": place.put_in}
-    return QuoteCheck(quote, finding.verdict, "", (), place.spans, place.differences, **around, **marks)
+    return QuoteCheck(
+        quote,
+        finding.verdict,
+        "",
+        spans=place.spans,
+        differences=place.differences,
+        before=place.before,
+        after=place.after,
+        left_out=place.left_out,
+        put_in=place.put_in,
+    )
 
 
 def quote_facts(quote: QuoteCheck, source: str) -> Iterator[QuoteFact]:

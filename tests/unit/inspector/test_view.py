@@ -159,8 +159,8 @@ def test_an_elided_quote_shows_what_it_left_out_and_put_in() -> None:
     assert view.verdict == "elided"
     shown = dataclasses.replace(source("S1", text), quotes=(view,))
     assert [(piece.text, *piece.marks) for piece in shown.pieces] == [
-        *(("Reels with a blue dot may", "quoted"), (" not be baked. They may ", "left_out"), ("be sold by", "quoted")),
-        *((" Greta ", "left_out"), ("at noon", "quoted"), (".",)),
+        *(("Reels with a blue dot may", "quoted"), (" ",), ("not be baked. They may", "left_out"), (" ",)),
+        *(("be sold by", "quoted"), (" ",), ("Greta", "left_out"), (" ",), ("at noon", "quoted"), (".",)),
     ]
     facts = facts_of(view.quote, text)
     assert facts["put in"] == [("her", "differs"), (" for ",), ("Greta", "differs")]

@@ -82,17 +82,20 @@ def quote_facts(quote: QuoteCheck, source: str) -> Iterator[QuoteFact]:
         yield "stands in", (Piece(", ".join(quote.elsewhere), 0),)
 
 
-def marked_places(quotes: Sequence[QuoteCheck]) -> list[tuple[Span, Role]]:
-    """Return the spans of quotes in their source, and of what stands between their parts, with their roles."""
+def marked_places(quotes: Sequence[QuoteCheck], source: str) -> list[tuple[Span, Role]]:
+    """Return the spans of quotes in their source, and of the words between their parts, with their roles."""
     marked: list[tuple[Span, Role]] = []
     for quote in quotes:
         marked += [(span, "quoted") for span in quote.spans]
-        marked += _gaps(quote)
+        marked += _gaps(quote, source)
     return marked
 
 
-def _gaps(quote: QuoteCheck) -> list[tuple[Span, Role]]:
-    return [((one[1], other[0]), "left_out") for one, other in pairwise(quote.spans)]
+def _gaps(quote: QuoteCheck, source: str) -> Iterator[tuple[Span, Role]]:
+    for (_, start), (end, _) in pairwise(quote.spans):
+        gap = source[start:end]
+        first = end - len(gap.lstrip())
+        yield (first, first + len(gap.strip())), "left_out"
 
 
 def _passage(quote: QuoteCheck, source: str) -> Iterator[Piece[Role]]:
@@ -100,7 +103,9 @@ def _passage(quote: QuoteCheck, source: str) -> Iterator[Piece[Role]]:
     start, end = quote.spans[0][0], quote.spans[-1][1]
     if quote.before:
         yield Piece(quote.before, start - len(quote.before), ("around",))
-    yield from cut(source, [*_gaps(quote), *((one.chunk_span, "differs") for one in quote.differences)], start, end)
+    yield from cut(
+        source, [*_gaps(quote, source), *((one.chunk_span, "differs") for one in quote.differences)], start, end
+    )
     if quote.after:
         yield Piece(quote.after, end, ("around",))
 

@@ -53,13 +53,13 @@ class SourceView:
     @property
     def pieces(self) -> tuple[Piece[Role], ...]:
         """The whole text, cut at the places of the quotes."""
-        return cut(self.text, marked_places(self.quotes))
+        return cut(self.text, marked_places(self.quotes, self.text))
 
     @property
     def excerpt(self) -> tuple[Piece[Role], ...]:
         """The text around the quotes, at most `EXCERPT` characters beyond them."""
         start, end = excerpt_bounds(self.text, [span for quote in self.quotes for span in quote.spans])
-        return cut(self.text, marked_places(self.quotes), start, end)
+        return cut(self.text, marked_places(self.quotes, self.text), start, end)
 
 
 def excerpt_bounds(text: str, spans: Sequence[Span]) -> tuple[int, int]:

@@ -1165,7 +1165,7 @@ export interface UnknownLabel {
   span: [number, number];
 }
 
-/** What looks like a label in brackets, code, a tag or a comment, but is in no form that is read; with its text. */
+/** Text in brackets, code, a tag or a comment that looks like a label but is in no form that is read. */
 export interface UnreadableLabels {
   text: string;
   span: [number, number];

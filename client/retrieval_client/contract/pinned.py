@@ -221,7 +221,7 @@ class UnknownLabel(Result):
 
 
 class UnreadableLabels(Result):
-    """What looks like a label in brackets, code, a tag or a comment, but is in no form that is read; with its text."""
+    """Text in brackets, code, a tag or a comment that looks like a label but is in no form that is read."""
 
     text: str
     span: tuple[int, int]

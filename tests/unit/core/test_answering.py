@@ -75,7 +75,7 @@ def test_a_sentence_that_stands_in_its_source_is_a_copy(answer: str, verdict: st
 
 
 def test_a_sentence_with_an_omission_is_no_copy() -> None:
-    """What it leaves out is there to be read."""
+    """The text left out is there to be read."""
     sentence = only("Phantom power can tear … says the maker [S2]")
     (quote,) = sentence.quotes
     assert (quote.verdict, quote.label, sentence.is_copied) == ("elided", "S2", False)

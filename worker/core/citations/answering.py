@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from worker.core.citations.quoting import LeftOut, PutIn, Verdict
     from worker.core.citations.quoting.differences import Difference
     from worker.core.citations.statements import Statement, Statements
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 MAX_STEPS = STEPS_PER_JOB
 """Work that the quotes of one answer may take, as `worker.core.citations.budget` counts it."""

@@ -13,12 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from worker.core.citations.document import CitationRecord
+    from worker.core.text.spans import Span
 
 Kind = Literal[
     "chunk_id_two_texts", "possible_disagreement", "same_text_two_sources", "text_hash_mismatch", "weight_differs"
 ]
-Span = tuple[int, int]
-"""Start and end in characters of a text, end excluded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from worker.core.citations.answering import AnswerReport
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
     from worker.inspector.view.sources import SourceView
 
 MarkKind = Literal["label", "unknown", "unreadable", "sentence"]

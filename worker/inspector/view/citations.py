@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from retrieval_client.contract.pinned import CitationCheck, Citations
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 Decision = Literal["accepted", "dismissed"]
 DECISIONS: tuple[Decision, ...] = ("accepted", "dismissed")
@@ -91,7 +91,7 @@ class ConflictView:
     Attributes:
         key: identifies it in every view of the same citations.
         kind: kind of conflict; see docs/citations.md.
-        differs: of a disagreement: number, unit, date or negation.
+        differs: of a possible disagreement, which is a hint: number, unit, date or negation.
         sides: every citation that has a part in it, by index.
         diff: difference of the two sentences by words; empty for more or fewer sides than two, or equal texts.
         decision: the reader's decision, kept with the run; None without one.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 T = TypeVar("T")
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from worker.core.citations.quoting.differences import Difference
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 Role = Literal["quoted", "left_out", "differs", "around"]
 """Part of a text: inside a quote; left out by one; not the same in quote and source; the sentence around a quote."""

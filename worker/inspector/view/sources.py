@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from worker.core.citations.answering import QuoteCheck
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
     from worker.inspector.view.quotes import Role
 
 EXCERPT, BEFORE = 1200, 240

@@ -19,8 +19,9 @@ from worker.core.citations.disagreement.sentences import split_sentences
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
-    from worker.core.citations.conflicts import Side, Span
+    from worker.core.citations.conflicts import Side
     from worker.core.citations.document import CitationRecord
+    from worker.core.text.spans import Span
 
 MAX_VARIANTS = 24
 """Up to so many variants of a sentence are compared each with each, more only where one thing differs."""

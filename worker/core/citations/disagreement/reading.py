@@ -26,7 +26,7 @@ from worker.core.text.words import STOP_WORDS
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-    from worker.core.citations.conflicts import Span
+    from worker.core.text.spans import Span
 from worker.core.citations.disagreement.values import Unit
 
 # --- data ---------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class _Reader:
 
     def _is_name(self, i: int) -> bool:
         """Return whether a number without a unit is part of a name: ``channel 18``, ``Calder 32``."""
-        if not i or not self.words[i - 1].norm or self._gap(i).strip(" .-"):
+        if not i or not self.words[i - 1].norm or (self._gap(i) or "").strip(" .-"):
             return False
         lead, text = self.words[i - 1], self.tokens[i - 1][0]
         proper = i > 1 and text[0].isupper() and not text.endswith(("s'", "s’", "'s", "’s"))

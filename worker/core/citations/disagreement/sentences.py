@@ -10,7 +10,7 @@ from worker.core.text.unicode_data import cased, known
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.core.citations.conflicts import Span
+    from worker.core.text.spans import Span
 
 
 def words_in(text: str) -> tuple[str, ...]:

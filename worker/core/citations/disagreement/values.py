@@ -13,7 +13,7 @@ from worker.core.citations.disagreement.sentences import MONTH_FORMS, MONTHS, wo
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-    from worker.core.citations.conflicts import Span
+    from worker.core.text.spans import Span
 
 # --- data ---------------------------------------------------------------------------------------
 
@@ -79,8 +79,6 @@ def _units() -> Iterator[tuple[str, Unit]]:
 
 
 _UNITS = dict(_units())
-
-
 _UNIT_NAMES = frozenset(map(str.casefold, _UNITS))
 _SYMBOL = 2
 """Letters of the longest name that is no word, so that its letter case counts."""
@@ -204,10 +202,10 @@ def read_date(text: str) -> tuple[DateReading, ...]:
     """Return what a date may mean: ``3/5/2024`` is a day in March or in May."""
     numbers = [int(digits) for digits in re.findall(r"\d+", text)]
     if len(numbers) == _DATE_PARTS:
-        if numbers[0] > _LAST_DAY:
-            return ((*numbers, None),)  # type: ignore[return-value] -- three of them
-        one, two, year = numbers
-        return ((year, two, one, None), *([(year, one, two, None)] if "/" in text else []))
+        one, two, three = numbers
+        if one > _LAST_DAY:
+            return ((one, two, three, None),)
+        return ((three, two, one, None), *([(three, one, two, None)] if "/" in text else []))
     day = next((number for number in numbers if number <= _LAST_DAY), None)
     year = next((number for number in numbers if number > _LAST_DAY), None)
     names = [name[:3] for name in re.findall("[A-Z][a-z]+", text)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from retrieval_client.canonical import canonical_sha256
 from worker.inspector.view.pieces import DiffPiece, Piece, condensed, cut, steps_each, word_diff
-from worker.inspector.view.sources import QuoteView, contract_quote, excerpt_bounds
+from worker.inspector.view.sources import excerpt_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -112,14 +112,12 @@ class CitationsView:
     Attributes:
         sections: name and citations of each section, in the document's order; name ``""`` for citations of none.
         conflicts: in the document's order.
-        quotes: checked quotes, in the job's order.
         left_out: recorded chunks that changed or are not visible, which are not cited.
         artifact: path of the stored document; None if it was not stored.
     """
 
     sections: tuple[tuple[str, tuple[CitationView, ...]], ...]
     conflicts: tuple[ConflictView, ...] = ()
-    quotes: tuple[QuoteView, ...] = ()
     left_out: int = 0
     artifact: str | None = None
 
@@ -151,7 +149,6 @@ def citations_view(
     return CitationsView(
         tuple((name, tuple(views)) for name, views in sections.items()),
         tuple(_conflict(conflict, cited, decisions or {}, titles, steps) for conflict in answer.conflicts),
-        tuple(map(contract_quote, answer.quotes)),
         sum(stage.counts.get("left_out", 0) for stage in answer.trace.stages),
         answer.artifact,
     )

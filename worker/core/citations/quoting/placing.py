@@ -247,7 +247,12 @@ def _aligned(asked: Sequence[str], known: Sequence[str], low: int, high: int) ->
     i, d = len(asked) - 1, width - 1
     while i >= 0 and d >= 0:
         above, left = (rows[i - 1][d + 1] if i else 0), (rows[i][d - 1] if d else 0)
-        if rows[i][d] == left and d:
+        diagonal, j = (rows[i - 1][d] if i else 0), i + low + d
+        # The last word stands where it is found first, each before it as near to the next as it can be.
+        if pairs and rows[i][d] == diagonal + 1 and 0 <= j < len(known) and known[j] == asked[i]:
+            pairs.append((i, j))
+            i -= 1
+        elif rows[i][d] == left and d:
             d -= 1
         elif rows[i][d] == above and i:
             i, d = i - 1, d + 1

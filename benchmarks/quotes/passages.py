@@ -1,67 +1,145 @@
-"""Passages of chunks, and the quotes that rules make of them."""
+"""Chunks of a few sentences, passages of them, and the words of a passage."""
 
 from __future__ import annotations
 
 import random
 import re
+import tomllib
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
-CHUNKS_OF_A_JOB = 15
-FEWEST_WORDS, MOST_WORDS = 5, 30
-SPACED_NUMBER = re.compile(r"\d+(?:\s\d{3})+\b|\d\S*\s×\s\d\S*|−\s\d\S*")
+CHUNKS_OF_A_JOB = 8
+UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u4e00-\u9fff"
+WORD = re.compile(rf"[{UNSPACED}][\u0e31\u0e34-\u0e3a\u0e47-\u0e4e]*|[^\s{UNSPACED}]+")
+JOINED = frozenset({"japanese", "chinese"})
+
+Sentences = dict[str, list[str]]
+
+
+def own_texts() -> Sentences:
+    """Return the sentences of this package, by language."""
+    return tomllib.loads(Path(__file__).with_name("texts.toml").read_text(encoding="utf-8"))
+
+
+def sentences_of(paths: list[Path]) -> Sentences:
+    """Return the sentences of any text files, and of those in folders, by file; what is no UTF-8 is passed over."""
+    files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
+    found: Sentences = {}
+    for file in filter(Path.is_file, files):
+        try:
+            parts = re.split(r"(?<=[.!?。])\s+|\n\s*\n", file.read_text(encoding="utf-8"))
+        except UnicodeDecodeError:
+            continue
+        if kept := [part.strip() for part in parts if 20 < len(part) < 400]:
+            found[str(file)] = kept
+    return found
 
 
 @dataclass(frozen=True)
 class Source:
-    """A passage to make a quote of.
+    """A passage to make a quote of: whole sentences, or a part of them.
 
     Attributes:
-        passage: the words.
         text: the chunk it stands in.
-        others: other chunks of the corpus.
+        start, end: where.
+        open_start, open_end: whether its sentence begins before it, or goes on.
+        others: other chunks of the job.
+        language: of the text.
     """
 
-    passage: str
     text: str
+    start: int
+    end: int
+    open_start: bool
+    open_end: bool
     others: tuple[str, ...]
+    language: str
+
+    @property
+    def passage(self) -> str:
+        """Return the words."""
+        return self.text[self.start : self.end]
+
+    def with_passage(self, passage: str) -> str:
+        """Return the chunk with another passage."""
+        return self.text[: self.start] + passage + self.text[self.end :]
+
+    def is_new(self, quote: str) -> bool:
+        """Return whether the letters and digits of a quote stand nowhere in the chunk."""
+        return letters(quote) not in letters(self.text)
 
 
 @dataclass(frozen=True)
-class GeneratedQuote:
-    """A quote; ``text`` where the rule changed the chunk instead, or as well; ``stands_in`` if in another chunk."""
+class Made:
+    """A quote, and the chunk if it is not the source's.
+
+    Attributes:
+        quote: the quote.
+        text: the chunk that it names.
+        excused: for honest quotes, kinds that may make it altered.
+        cut: for cuts, whether the sentence begins before it, and goes on after it.
+    """
 
     quote: str
-    text: str | None = None
-    stands_in: str | None = None
+    text: str
+    excused: frozenset[str] = frozenset()
+    cut: tuple[bool, bool] = (False, False)
 
 
-Rule = Callable[[random.Random, Source], GeneratedQuote | None]
+Rule = Callable[[random.Random, Source], Made | None]
 
 
-def passage_of(rng: random.Random, text: str) -> str | None:
-    """Some words of a text, as they stand there; no cut inside 1 250, 1.5 × 10⁻⁶ or − 84."""
-    words = list(re.finditer(r"\S+", text))
-    if len(words) < FEWEST_WORDS:
+def letters(text: str) -> str:
+    """Return letters and digits alone, in compatibility forms, without case and marks."""
+    return "".join(c for c in unicodedata.normalize("NFKD", text).casefold() if c.isalnum())
+
+
+def chunk(rng: random.Random, texts: Sentences, language: str) -> tuple[list[str], str]:
+    """Return some sentences of a language, and what stands between them."""
+    parts = rng.sample(texts[language], min(len(texts[language]), rng.randint(1, 3)))
+    return parts, "" if language in JOINED else "\n" if language == "code" else " "
+
+
+def pick(rng: random.Random, texts: Sentences, language: str) -> Source:
+    """Return a passage: a sentence, or some words of it."""
+    parts, between = chunk(rng, texts, language)
+    text = between.join(parts)
+    chosen = rng.randrange(len(parts))
+    first = start = sum(len(part) + len(between) for part in parts[:chosen])
+    last = end = start + len(parts[chosen])
+    words = [match for match in WORD.finditer(text, start, end) if match[0].isalpha()]
+    if len(words) > 8 and rng.random() < 0.4:
+        start, end = words[rng.randint(0, 2)].start(), words[-rng.randint(1, 3)].end()
+    names = rng.sample([*texts], min(CHUNKS_OF_A_JOB, len(texts)))
+    others = [between.join(parts) for parts, between in (chunk(rng, texts, name) for name in names if name != language)]
+    is_open = (letters(text[first:start]) != "", letters(text[end:last]) != "")
+    return Source(text, start, end, *is_open, tuple(others), language)
+
+
+def some(rng: random.Random, pattern: str, text: str, change: Callable[[re.Match[str]], str]) -> str:
+    """Return the text with one place changed, at random; as it was, if there is no such place."""
+    places = list(re.finditer(pattern, text))
+    if not places:
+        return text
+    place = rng.choice(places)
+    return text[: place.start()] + change(place) + text[place.end() :]
+
+
+def put_in(rng: random.Random, source: Source, fragment: str, quoted: str) -> Made | None:
+    """Return a chunk with a fragment between two words of the passage, and a quote with another one there.
+
+    `{w}` in both is one word, `{v}` is another.
+    """
+    words = [match for match in WORD.finditer(source.passage) if match[0][-1].isalpha()]
+    if len(words) < 3:
         return None
-    length = rng.randint(FEWEST_WORDS, min(MOST_WORDS, len(words)))
-    first = rng.randint(0, len(words) - length)
-    start, end = words[first].start(), words[first + length - 1].end()
-    inside = any(
-        match.start() < place < match.end() for match in SPACED_NUMBER.finditer(text) for place in (start, end)
-    )
-    return None if inside else text[start:end]
-
-
-def make(rng: random.Random, rule: Rule, texts: list[str]) -> tuple[Source, GeneratedQuote] | None:
-    """A quote by a rule, of the first passage where it applies."""
-    for _ in range(400):
-        text = rng.choice(texts)
-        passage = passage_of(rng, text)
-        if not passage:
-            continue
-        others = tuple(other for other in rng.sample(texts, min(CHUNKS_OF_A_JOB, len(texts))) if other != text)
-        source = Source(passage, text, others)
-        if made := rule(rng, source):
-            return source, made
-    return None
+    place = rng.choice(words[1:-1]).end()
+    names = {"{w}": rng.choice(words)[0].strip("(«“"), "{v}": rng.choice(words)[0].strip("(«“")}
+    made = []
+    for part in (fragment, quoted):
+        for name, word in names.items():
+            part = part.replace(name, word)
+        made.append(f"{source.passage[:place]} {part} {source.passage[place:].lstrip()}")
+    return Made(made[1], source.with_passage(made[0]))

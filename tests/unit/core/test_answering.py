@@ -42,9 +42,10 @@ def only(answer: str) -> CheckedSentence:
         ("The ribbon hums loudly [S3].", 0.0),
         # Both sources together: power, ribbon, hum.
         ("Power: the ribbon hums [S1, S2].", 1.0),
-        # A denial has all the words, and so has what is left of a sentence: the number says nothing of meaning.
+        # A denial has all the words: the number says nothing of meaning.
         ("Phantom power can not tear the ribbon [S2].", 1.0),
-        ("Phantom power can tear […] says the maker [S2].", 1.0),
+        # A quote with anything left out is none of the wording.
+        ("Phantom power can tear […] says the maker [S2].", 0.0),
         # An altered copy has the share of its words: ribbon and hum, not 60 and hz.
         ("The ribbon hums at 60 Hz [S2, S3].", 1 / 4),
         ("The ribbon hums at 50 Hz.", 0.0),

@@ -5,7 +5,7 @@
 - 1.0 if the whole sentence stands, ``verbatim`` or ``normalised``, in a source whose label stands with it
   (`core.citations.quoting`);
 - else the share of its different terms (`worker.core.text.terms`) that stand in the sources whose labels stand with it,
-  taken together;
+  taken together; those of a quote with any other verdict do not count as standing there;
 - 0.0 if no given label stands with it, and ``None`` if it has no term, so that there is nothing to support.
 
 So it says how much of the wording is in the sources, and nothing of meaning: a denial has nearly all words of what it
@@ -177,6 +177,7 @@ def _checked(statement: Statement, quotes: _Quotes, words: Mapping[str, frozense
     supported = None
     if said:
         missing = said.difference(*(words[label] for label in statement.labels))
+        missing |= {term for check in checks if check.verdict not in _COPIED for term in terms(check.quote)} & said
         supported = 1.0 if is_copied else (len(said) - len(missing)) / len(said)
     return CheckedSentence(statement.span, statement.labels, supported, checks, is_copied)
 

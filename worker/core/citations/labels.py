@@ -6,8 +6,6 @@
   with its place, never lost and never taken for use. Outside of these it is a train or a figure.
 - **A closing list of sources** is no use: the last lines, under a heading or a colon, that begin with labels and do not
   end as sentences, if one of these labels stands above as well. Labels that stand only there are unreadable.
-
-Time is linear in the answer, whatever it holds.
 """
 
 from __future__ import annotations
@@ -77,7 +75,7 @@ class LabelReport:
 def classify(
     answer: str, given: Mapping[str, str], cited: Collection[str] | None = None, reading: LabelReading | None = None
 ) -> LabelReport:
-    """Tell which of the given labels an answer uses, and which it uses without having been given them.
+    """Tell which of the given labels an answer uses, in time linear in it.
 
     >>> report = classify("Hum [S1-S9], not code: `[S2]`; see [S0].", {"S1": "sha256:…", "S10": "sha256:…"})
     >>> report.used
@@ -146,8 +144,9 @@ _TOKEN = re.compile(
   | (?P<comment> <!-- )
   | (?P<tag>     \\?<(?:(?P<name>/?[A-Za-z][\w-]*+)(?=[\s/>])|[A-Za-z])[^<>]*+> )
   | (?P<ticks>   `++ )
+  | (?P<tick>    \\` )
   | (?P<sign>    \\?(?!<[\s=])[{re.escape(_OPENING + _CLOSING)}] )
-  | \\[\\`]
+  | \\\\
     # Other letters, signs and digits than those that are read look like a label, too.
   | (?P<label>   (?<![A-Za-z0-9])(?:[SＳЅ]{_UNSEEN}[\s._:#-]?|[sｓѕ]{_UNSEEN}[._#-]?|[Ss]ources?[\s.:#]{{0,3}})
                  {_UNSEEN}[\d₀-₉]++ )
@@ -230,6 +229,8 @@ class LabelReading:
             if hidden:
                 position = hidden
                 self._hide(place, position, around=True)
+            elif token["ticks"] or token["tick"]:
+                self._open["`"].append(start)  # which of the others it may belong to can't be known
             else:
                 self._take(token)
         return max(position, end)
@@ -244,7 +245,7 @@ class LabelReading:
             self._hide(*token.span(), around=True)
             if (name := token["name"]) and token[0][-2] != "/":
                 self._mark(name.lower().lstrip("/"), token.span(), closes=name[0] == "/")
-        elif sign := (token["sign"] or token["comment"] or token["ticks"] or "").lstrip("\\")[:1]:
+        elif sign := (token["sign"] or token["comment"] or "").lstrip("\\")[:1]:
             self._mark(_OPENED_BY.get(sign, sign), token.span(), closes=sign in _OPENED_BY)
 
     def _mark(self, opened: str, span: Span, *, closes: bool) -> None:

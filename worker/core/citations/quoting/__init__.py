@@ -43,6 +43,7 @@ from worker.core.citations.quoting.characters import DASH, PUNCTUATION, RAISED, 
 from worker.core.citations.quoting.differences import ACCEPTED, Difference, Pair
 from worker.core.citations.quoting.placing import Passage, Words, nearest, passages
 from worker.core.citations.quoting.reading import Reading
+from worker.core.text.unicode_data import known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -213,6 +214,7 @@ class _Asked:
         self._quote = quote
         self._accepted = accepted
         self._reading = Reading.of(quote)
+        self._passages: dict[int, Passage | None] = {}
 
     @cached_property
     def _words(self) -> Words:
@@ -220,27 +222,29 @@ class _Asked:
 
     @cached_property
     def _parts(self) -> list[_Part]:
-        return _parts(self._quote)
+        return _parts(self._quote) if _MARK.search(self._quote) else []
 
     def stands(self, index: int, chunk: QuotedChunk) -> Place | None:
         """Return the place where the quote stands with accepted differences only."""
-        best = self._passage(chunk)
+        best = self._passages[index] = self._passage(chunk)
         if best and not best.unaccepted(self._accepted):
             return self._place(index, chunk, best, "normalised" if best.differences else "verbatim")
         return self._elided(index, chunk)
 
     def altered(self, index: int, chunk: QuotedChunk) -> Place | None:
         """Return the place where its words stand, or nearly."""
-        best = self._passage(chunk)
+        best = self._passages[index]
         if best is None and self._reading.places:
             best = nearest(Pair(self._reading, chunk.text), self._words, chunk.words, chunk.index)
         return self._place(index, chunk, best, "altered") if best else None
 
     def _passage(self, chunk: QuotedChunk) -> Passage | None:
         """Return the passage of the quote's keys that differs least, the first of those."""
-        if not self._reading.places:
-            return self._of_signs(chunk)
+        if exact := self._exact(chunk.text):
+            return exact
         found: Passage | None = None
+        if not self._reading.places or self._reading.key not in chunk.text.key:
+            return None
         for passage in passages(Pair(self._reading, chunk.text), (0, len(chunk.text.places))):
             if found is None or self._cost(passage) < self._cost(found):
                 found = passage
@@ -251,11 +255,21 @@ class _Asked:
     def _cost(self, passage: Passage) -> tuple[int, int]:
         return passage.unaccepted(self._accepted), len(passage.differences)
 
-    def _of_signs(self, chunk: QuotedChunk) -> Passage | None:
-        """Return where a quote without letters and digits stands: where its characters do."""
-        says = any(one in _SEEN for one in self._reading.classes)
-        start = chunk.text.text.find(self._quote) if says else -1
-        return None if start < 0 else Passage((start, start + len(self._quote)), (0, 0), ())
+    def _exact(self, source: Reading) -> Passage | None:
+        """Return where the quote's characters stand as they are, if one of the first such places cuts nothing."""
+        start = source.text.find(self._quote) if self._says_something else -1
+        for _ in range(_MOST_TRIES):
+            end = start + len(self._quote)
+            if start < 0:
+                break
+            if not (self._reading.places and (source.is_cut(start) or source.is_cut(end))):
+                return Passage((start, end), (0, 0), ())
+            start = source.text.find(self._quote, start + 1)
+        return None
+
+    @cached_property
+    def _says_something(self) -> bool:
+        return bool(self._reading.places) or any(one in _SEEN for one in self._reading.classes)
 
     @staticmethod
     def _place(index: int, chunk: QuotedChunk, passage: Passage, verdict: Verdict) -> Place:
@@ -309,7 +323,7 @@ class _Asked:
 
 
 _SEEN = frozenset({RAISED, PUNCTUATION, SYMBOL, DASH})
-_FEWEST_PARTS = 2
+_FEWEST_PARTS, _MOST_TRIES = 2, 8
 
 _OMISSION = r"[\[(][ ]?(?:…|\.{3}|\.[ ]\.[ ]\.)[ ]?[\])]|…|\.{3,}+|\.[ ]\.[ ]\."
 _MARK = re.compile(
@@ -357,7 +371,7 @@ def _parts(quote: str) -> list[_Part]:
         text = quote[start : mark.start() if mark else len(quote)]
         after = bool(mark and mark["word"])
         if text.strip() or not mark:
-            glued = bool(before and before["word"]) and text[:1].isalnum(), after and text[-1:].isalnum()
+            glued = bool(before and before["word"]) and known(text[:1]).isalnum(), after and known(text[-1:]).isalnum()
             place = start + len(text) - len(text.lstrip())
             found.append(_Part(Reading.of(text.strip()), place, omits, tuple(put_in), glued))
             omits, put_in = False, []

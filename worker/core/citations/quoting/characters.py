@@ -139,13 +139,20 @@ def plain(character: str) -> str:
     return character if is_other else found
 
 
+_LONGEST_SIGN = 64
+"""Characters of a sign that is read, with its marks: ordering many marks takes quadratic time."""
+
+
+@functools.lru_cache(maxsize=1 << 14)
 def without_typography(text: str) -> str:
     """Return a sign with its marks, each character `plain`."""
-    return normalize("NFC", "".join(map(plain, normalize("NFC", text))))
+    return normalize("NFC", "".join(map(plain, normalize("NFC", text)))) if len(text) <= _LONGEST_SIGN else text
 
 
 def unmarked(text: str) -> str:
     """Return a sign without case and marks, each character `plain`."""
+    if len(text) > _LONGEST_SIGN:
+        return text
     parts = normalize("NFD", without_typography(text).casefold())
     return "".join(part for part in parts if category(part)[0] != "M").replace("ı", "i")
 

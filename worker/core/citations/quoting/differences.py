@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from worker.core.citations.quoting.characters import (
@@ -22,11 +24,12 @@ from worker.core.citations.quoting.characters import (
     SYMBOL,
     UNSEEN,
     UNSPACED,
+    WITHIN,
     digits_of,
     unmarked,
     without_typography,
 )
-from worker.core.text.unicode_data import known
+from worker.core.text.unicode_data import cased, is_numeric, known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,14 +50,14 @@ KINDS: dict[str, tuple[str, str, str]] = {
     "case_style": ("the whole quote in capitals, small letters or title case", "the pump runs", "THE PUMP RUNS"),
     "dash": ("another dash, or one more or less", "man—eating", "man-eating"),
     "joined": ("a word divided, or two joined", "can not", "cannot"),
-    "punctuation": ("other punctuation", "Wait. Stop", "Wait, stop"),
+    "punctuation": ("other punctuation", "Wait; stop", "Wait, stop"),
     "case": ("the case of letters", "the NOT gate", "the not gate"),
     "accents": ("marks of letters", "tué", "tue"),
     "look_alike": ("a letter that looks like another", "ρgh", "pgh"),
-    "symbol": ("another symbol, or one more or less", "5 %", "5"),
+    "symbol": ("another symbol, or one more or less", "a = b", "a < b"),
     "cut": ("an end inside a word or a number", "cannot", "can"),
-    "words": ("other words or numbers", "a success", "no success"),
-    "order": ("the same words in another order", "big red", "red big"),
+    "words": ("other words or numbers", "it was a success", "it was no success"),
+    "order": ("the same words in another order", "a big red door opens", "a red big door opens"),
 }
 """Each kind: in words, and an example of a source and a quote."""
 
@@ -100,43 +103,23 @@ def compare(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Diffe
     """Yield what differs between two runs of signs whose keys are the same; both begin and end with such a sign."""
     (i, last), (j, end) = quote_signs, source_signs
     quote, source = pair.quote, pair.source
+    asked, found = (
+        quote.text[quote.places[i] : quote.sign_end(last - 1)],
+        source.text[source.places[j] : source.sign_end(end - 1)],
+    )
+    if asked == found:
+        return
+    pieces, others = [*quote.pieces(i, last), None], [*source.pieces(j, end), ""]
+    by, other_by = i, j
     while i < last and j < end:
-        if same := _same_signs(pair, i, j, min(last - i, end - j)):
-            i, j = i + same, j + same
-        else:
-            first = i, j
-            i, j = _group(quote.key_starts, source.key_starts, i, j)
-            yield from _group_difference(pair, (first[0], i), (first[1], j))
+        if pieces[i - by] == others[j - other_by]:
+            i, j = i + 1, j + 1
+            continue
+        first = i, j
+        i, j = _group(quote.key_starts, source.key_starts, i, j)
+        yield from _group_difference(pair, (first[0], i), (first[1], j))
         if i < last and j < end:
             yield from gap(pair, (quote.sign_end(i - 1), quote.places[i]), (source.sign_end(j - 1), source.places[j]))
-
-
-_STRIDE = 64
-
-
-def _same_signs(pair: Pair, i: int, j: int, most: int) -> int:
-    """Return how many signs from here on are the same, with all between them, as far as strides tell."""
-    quote, source, same, stride = pair.quote, pair.source, 0, _STRIDE
-    while stride and same < most:
-        length = min(stride, most - same)
-        a, b = quote.places[i + same], source.places[j + same]
-        one = quote.text[a : quote.sign_end(i + same + length - 1)]
-        if one == source.text[b : source.sign_end(j + same + length - 1)] and _same_gap(pair, i, j, same):
-            same += length
-            if length < stride:
-                break
-        else:
-            stride //= 2
-    return same
-
-
-def _same_gap(pair: Pair, i: int, j: int, same: int) -> bool:
-    """Return whether the gap before a further stride is the same."""
-    if not same:
-        return True
-    quote, source = pair.quote, pair.source
-    one = quote.text[quote.sign_end(i + same - 1) : quote.places[i + same]]
-    return one == source.text[source.sign_end(j + same - 1) : source.places[j + same]]
 
 
 def _group(starts: Sequence[int], others: Sequence[int], i: int, j: int) -> tuple[int, int]:
@@ -166,18 +149,30 @@ def _kind_of_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> str:
     asked, found = pair.quote.sign_text(*quote_signs), pair.source.sign_text(*source_signs)
     if asked == found:
         return "entity"
-    asked, found = known(asked), known(found)
+    kind = _kind_of_texts(known(asked), known(found))
+    is_other = kind == "typography" and (
+        _beside_digit(pair.quote, quote_signs) or _beside_digit(pair.source, source_signs)
+    )
+    return "words" if is_other else kind
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _kind_of_texts(asked: str, found: str) -> str:
     plain = without_typography(asked), without_typography(found)
     if plain[0] == plain[1]:
-        is_other = _beside_digit(pair.quote, quote_signs) or _beside_digit(pair.source, source_signs)
-        return "words" if is_other else "typography"
+        return "typography"
     if (digits := digits_of(asked)) and digits == digits_of(found):
         return "digits"
-    if any(map(str.isnumeric, asked + found)):
+    if any(map(is_numeric, asked + found)):
         return "words"
+    if {*plain} in _CASES_OF_I:
+        return "case"
     if plain[0].casefold() == plain[1].casefold():
         return "case"
     return "accents" if unmarked(asked) == unmarked(found) else "look_alike"
+
+
+_CASES_OF_I = ({"İ", "i"}, {"I", "ı"})
 
 
 def _beside_digit(reading: Reading, signs: Span) -> bool:
@@ -204,6 +199,9 @@ def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
     """Yield what differs between two signs: punctuation and symbols in pairs, then what is between those."""
     if pair.quote.text[slice(*asked)] == pair.source.text[slice(*found)]:
         return
+    if pair.quote.classes[slice(*asked)] in _ONE_BLANK and pair.source.classes[slice(*found)] in _ONE_BLANK:
+        yield pair.difference("white_space", asked, found)
+        return
     if _is_line_end(pair.quote, asked, pair.source, found) or _is_line_end(pair.source, found, pair.quote, asked):
         yield pair.difference("line_break_hyphen", asked, found)
         return
@@ -222,6 +220,9 @@ def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
         yield pair.difference(kind_of_run(run, other_run), (starts[0], ends[0]), (starts[1], ends[1]))
         before = ends
     yield from _filling(pair, (before[0], asked[1]), (before[1], found[1]))
+
+
+_ONE_BLANK = frozenset({BLANK, BREAK})
 
 
 def _next(signs: Sequence[Sign], number: int, span: Span) -> int:
@@ -257,6 +258,9 @@ def _matched(signs: Sequence[Sign], others: Sequence[Sign]) -> Iterator[tuple[in
         yield first, last, other_first, other_last
 
 
+_DOTS = "..."
+
+
 def signs_of(reading: Reading, span: Span) -> list[Sign]:
     """Return the visible signs of a part between two signs with keys."""
     classes, text, shown = reading.classes, reading.text, reading.shown
@@ -264,14 +268,20 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
     place, end = span
     while place < end:
         one, start = classes[place], place
-        place += 1
+        place += len(_DOTS) if text.startswith(_DOTS, start, end) else 1
         while place < end and classes[place] in CONTINUED:
             place += 1
         if one in BLANKS or one in UNSEEN:
             continue
         seen = shown.get(start, text[start]) + text[start + 1 : place] * (start not in shown)
-        if seen in "«‹" and classes[place : place + 1] == BLANK and classes[start - 1 : start] in ("", *BLANKS):
+        if (
+            seen in "«‹"
+            and classes[place : place + 1] in BLANKS
+            and classes[start - 1 : start] in ("", *BLANKS, WITHIN)
+        ):
             place += 1
+            while place < end and classes[place] == WITHIN:
+                place += 1
         elif seen in "»›" and classes[max(span[0], start - 1)] == BLANK and classes[place : place + 1] not in KEYED:
             start -= 1
         found.append(Sign(without_typography(known(seen)), one, (start, place)))
@@ -302,6 +312,8 @@ def _filling(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
 def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
     one, other = pair.quote.classes[slice(*asked)], pair.source.classes[slice(*found)]
     both, has_blank = one + other, _is_blank(one)
+    if (MARKUP in one or BLOCK in one) and says_other(pair.quote.text[slice(*asked)], pair.source.text[slice(*found)]):
+        return "words"
     if has_blank != _is_blank(other):
         kind = _kind_of_blank(pair, asked, found)
         return "markup" if kind == "spacing" and MARKUP in both else kind
@@ -310,6 +322,18 @@ def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
     if not has_blank:
         return "line_break_hyphen" if SOFT in both and BREAK in both else "invisible"
     return "white_space" if _unseen(one) == _unseen(other) else "invisible"
+
+
+_TARGET = re.compile(r"""\]\([^()]*\)|=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""")
+_NOTE = re.compile("[0-9¹⁰⁴-⁹]+(?=\\])|[¹⁰⁴-⁹]+")
+
+
+def says_other(quoted: str, source: str) -> bool:
+    """Return whether markup of a quote leads elsewhere than the source's, or notes another number."""
+    if any(target not in source for target in _TARGET.findall(quoted)):
+        return True
+    notes, others = _NOTE.findall(_TARGET.sub("", quoted)), _NOTE.findall(_TARGET.sub("", source))
+    return bool(notes and others and notes != others)
 
 
 def _is_blank(classes: str) -> bool:
@@ -353,8 +377,8 @@ def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span)
     return reading.text[span[0]] in _LINE_END_HYPHENS and _neighbours(reading, span) == ("a", "a")
 
 
-_IN_NUMBER = re.compile(r"d\0[.,:/']d|d[.,:/']\0d")
-_SIGNED = re.compile(r"[-~+][ ]?\0?[ ]?d")
+_IN_NUMBER = re.compile(r"d\0[.,:/']d|d[.,:/']\0d|(?:\A|[ ])\.\0[ ]?d")
+_SIGNED = re.compile(r"[-~]\0[ ]?d|\0[ ]?[-~]d")
 _RANGE = re.compile(r"d(?P<blank>[ ]?)[-~](?P=blank)d")
 
 
@@ -388,6 +412,19 @@ def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
     return found
 
 
+def with_order(differences: list[Difference]) -> list[Difference]:
+    """Tell words that stand elsewhere in the quote from words that are lost and others that are put in."""
+    words = [one for one in differences if one.kind == "words"]
+    moved = [
+        {id(one), id(other)}
+        for one, other in pairwise(words)
+        if (one.quoted.split(), other.quoted.split()) == (other.source.split(), one.source.split())
+        and not (one.quoted and one.source)
+    ]
+    among = set().union(*moved)
+    return [replace(one, kind="order") if id(one) in among else one for one in differences]
+
+
 def with_case(pair: Pair, differences: list[Difference], passage: Span, first: int) -> list[Difference]:
     """Tell the case of the first letter, and of the whole quote, from the case of some letters."""
     if not any(one.kind == "case" for one in differences):
@@ -409,7 +446,7 @@ _SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s+|\n)[^\w]*\Z")
 
 def _is_first_letter(pair: Pair, one: Difference) -> bool:
     place = one.chunk_span[0]
-    word = _WORD.match(pair.source.text, place)
+    word = _WORD.match(known(pair.source.text[place : place + _LONGEST_UNIT + 1]))
     is_unit = word and len(word[0]) <= _LONGEST_UNIT and DIGIT in pair.source.classes[max(0, place - 2) : place]
     return len(one.source) == 1 and not is_unit
 
@@ -419,16 +456,20 @@ _LONGEST_UNIT = 3
 
 
 def _has_style(pair: Pair, passage: Span) -> bool:
-    asked = pair.quote.visible(0, len(pair.quote.text))
-    words = [word for word in _WORD.findall(asked) if word.upper() != word.lower()]
-    if not words or _LETTER_BESIDE_DIGIT.search(asked):
+    asked = cased(known(pair.quote.visible(0, len(pair.quote.text))))
+    words = _WORD.findall(asked)
+    if len(words) < _FEWEST_CASED or not all(map(_is_cased, words)) or _LETTER_BESIDE_DIGIT.search(asked):
         return False
     if not (asked == asked.upper() or asked == asked.lower() or all(map(_is_title, words))):
         return False
     return _is_uniform(pair.source.text, passage)
 
 
-_SMALL_WORDS = 4
+_FEWEST_CASED, _SMALL_WORDS = 2, 4
+
+
+def _is_cased(word: str) -> bool:
+    return word.upper() != word.lower()
 
 
 def _is_title(word: str) -> bool:
@@ -437,10 +478,17 @@ def _is_title(word: str) -> bool:
 
 def _is_uniform(text: str, passage: Span) -> bool:
     """Return whether no word of a passage has a case of its own: all are small, but at starts of sentences, or big."""
-    words = [(match[0], passage[0] + match.start()) for match in _WORD.finditer(text[slice(*passage)])]
-    cased = [(word, place) for word, place in words if word.upper() != word.lower()]
-    return all(word == word.upper() for word, _ in cased) or all(
-        word == word.lower()
-        or (word[1:] == word[1:].lower() and _SENTENCE_START.search(text, max(0, place - 8), place))
-        for word, place in cased
+    start = max(0, passage[0] - _BEFORE_SENTENCE)
+    text = cased(known(text[start : passage[1]]))
+    words = [match for match in _WORD.finditer(text, passage[0] - start) if _is_cased(match[0])]
+    return all(word[0] == word[0].upper() for word in words) or all(
+        word[0] == word[0].lower()
+        or (
+            word[0][1:] == word[0][1:].lower()
+            and _SENTENCE_START.search(text, max(0, word.start() - _BEFORE_SENTENCE), word.start())
+        )
+        for word in words
     )
+
+
+_BEFORE_SENTENCE = 8

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.budget import spend
-from worker.core.citations.quoting.characters import BLANKS, UNSEEN, UNSPACED, WITHIN
+from worker.core.citations.quoting.characters import BLANKS, QUOTE, UNSEEN, UNSPACED, WITHIN
 from worker.core.citations.quoting.differences import (
     Difference,
     Pair,
@@ -16,9 +16,12 @@ from worker.core.citations.quoting.differences import (
     gap,
     kind_of_run,
     merged,
+    says_other,
     signs_of,
     with_case,
+    with_order,
 )
+from worker.core.text.unicode_data import known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,7 +71,7 @@ def passages(pair: Pair, within: Span, *, glued: tuple[bool, bool] = (False, Fal
         if starts[first] == start and starts[last] == start + length:
             spend(len(quote.text))
             yield _passage(pair, (first, last), glued)
-        patience -= length + 64
+        patience -= len(quote.text) + 64
         if patience < 0:
             return
         start += 1
@@ -128,15 +131,13 @@ def _trail(pair: Pair, sign: int, *, wrapped: bool) -> tuple[int, list[Differenc
     end, at = (found[same - 1].span[1], asked[same - 1].span[1]) if same else (other, place)
     differences = list(gap(pair, (place, at), (other, end))) if same else []
     left = asked[same:]
-    if wrapped and left and left[-1].kind == "q":
-        left, cut = left[:-1], left[-1]
-        differences += _stop(pair, left, at, end, found[same:])
-        end = differences[-1].chunk_span[1] if left and differences else end
-        differences.append(pair.difference("typography", (cut.span[0], cut.span[1]), (end, end)))
-        return end, differences
+    closing = left.pop() if wrapped and left and left[-1].kind == QUOTE else None
     if left:
-        stop = _stop(pair, left, at, end, found[same:])
-        return stop[-1].chunk_span[1], [*differences, *stop]
+        differences.append(_stop(pair, left, (at, closing.span[0] if closing else None), end, found[same:]))
+        at, end = differences[-1].quote_span[1], differences[-1].chunk_span[1]
+    if closing:
+        differences.append(pair.difference("typography", (at, closing.span[1]), (end, end)))
+        at = closing.span[1]
     if at < len(quote.text):
         differences += _outer(pair, (at, len(quote.text)), end, [])
     return end, differences
@@ -145,22 +146,27 @@ def _trail(pair: Pair, sign: int, *, wrapped: bool) -> tuple[int, list[Differenc
 _STOPS = frozenset({".", ",", ";", ":", "。", "।"})
 
 
-def _stop(pair: Pair, left: Sequence[Sign], at: int, end: int, following: Sequence[Sign]) -> list[Difference]:
+def _stop(
+    pair: Pair, left: Sequence[Sign], between: tuple[int, int | None], end: int, following: Sequence[Sign]
+) -> Difference:
     """Return what the quote has at its end, and the source has not: a stop where a clause ends, or other signs."""
-    if not left:
-        return []
-    span = at, len(pair.quote.text) if left[-1].span[1] == len(pair.quote.text.rstrip()) else left[-1].span[1]
+    last = left[-1].span[1]
+    is_end = not pair.quote.text[last : between[1]].strip()
+    span = between[0], (between[1] or len(pair.quote.text)) if is_end else last
     if len(left) == 1 and left[0].plain in _STOPS and pair.source.ends_clause(end):
         until = following[0].span[1] if following and following[0].span[0] == end else end
-        return [pair.difference("end_punctuation", span, (end, until))]
-    return [pair.difference(kind_of_run(left, []), span, (end, end))]
+        return pair.difference("end_punctuation", span, (end, until))
+    return pair.difference(kind_of_run(left, []), span, (end, end))
 
 
 def _outer(pair: Pair, span: Span, place: int, signs: Sequence[Sign]) -> list[Difference]:
     """Return a difference of what only the quote has outside."""
     classes = pair.quote.classes[slice(*span)]
+    near = pair.source.text[max(0, place - (span[1] - span[0])) : place + span[1] - span[0]]
     if signs:
         kind = kind_of_run(signs, [])
+    elif says_other(pair.quote.text[slice(*span)], near):
+        kind = "words"
     elif "M" in classes or "B" in classes:
         kind = "markup"
     else:
@@ -182,9 +188,11 @@ class Words:
     def of(cls, reading: Reading) -> Words:
         """Return the words of a text."""
         keys, signs, starts = [], [], reading.key_starts
-        first, count = 0, len(reading.places)
+        first, count, places, classes = 0, len(reading.places), reading.places, reading.classes
         for i in range(1, count + 1):
-            if i == count or _is_edge(reading, i):
+            if i == count or places[i] - places[i - 1] > 1 or UNSPACED in classes[places[i - 1] : places[i] + 1]:
+                if i < count and not _is_edge(reading, i):
+                    continue
                 keys.append(reading.key[starts[first] : starts[i]])
                 signs.append((first, i))
                 first = i
@@ -219,49 +227,35 @@ def nearest(pair: Pair, asked: Words, known: Words, index: dict[str, list[int]])
         return None
     spend(len(asked.keys) * _BAND * 4)
     best = max(votes, key=lambda one: (votes[one] + votes.get(one + 1, 0), -one))
-    pairs = _aligned(asked.keys, known.keys, best * _BAND - _BAND, best * _BAND + 2 * _BAND)
+    pairs = _aligned(asked.keys, index, best * _BAND - _BAND, best * _BAND + 2 * _BAND)
     if len(pairs) < max(_FEWEST, (len(asked.keys) + 1) // 2):
         return None
     return _near_passage(pair, asked, known, pairs)
 
 
-def _aligned(asked: Sequence[str], known: Sequence[str], low: int, high: int) -> list[tuple[int, int]]:
-    """Return the longest common subsequence within a band of diagonals, as pairs of words."""
-    width, rows = high - low + 1, []
-    last = [0] * (width + 2)
+def _aligned(asked: Sequence[str], index: dict[str, list[int]], low: int, high: int) -> list[tuple[int, int]]:
+    """Return the longest common subsequence within a band of diagonals, in pairs (Hunt and Szymanski, 1977)."""
+    ends: list[int] = []
+    chains: list[_Chain] = []
     for i, key in enumerate(asked):
-        row = [0] * (width + 2)
-        # In row i, column d is word i + low + d; the same word of the row before is column d + 1.
-        best = 0
-        for d in range(width):
-            j = i + low + d
-            value = last[d + 1]
-            if 0 <= j < len(known) and known[j] == key and last[d] + 1 > value:
-                value = last[d] + 1
-            best = max(best, value)
-            row[d] = best
-        row[width] = row[width + 1] = best
-        rows.append(row)
-        last = row
-    pairs: list[tuple[int, int]] = []
-    i, d = len(asked) - 1, width - 1
-    while i >= 0 and d >= 0:
-        above, left = (rows[i - 1][d + 1] if i else 0), (rows[i][d - 1] if d else 0)
-        diagonal, j = (rows[i - 1][d] if i else 0), i + low + d
-        # The last word stands where it is found first, each before it as near to the next as it can be.
-        if pairs and rows[i][d] == diagonal + 1 and 0 <= j < len(known) and known[j] == asked[i]:
-            pairs.append((i, j))
-            i -= 1
-        elif rows[i][d] == left and d:
-            d -= 1
-        elif rows[i][d] == above and i:
-            i, d = i - 1, d + 1
-            d = min(d, width - 1)
-        else:
-            if rows[i][d]:
-                pairs.append((i, i + low + d))
-            i -= 1
+        places = index.get(key, ())
+        for j in reversed(places[bisect_left(places, i + low) : bisect_right(places, i + high)]):
+            length = bisect_left(ends, j)
+            chain = _Chain((i, j), chains[length - 1] if length else None)
+            ends[length : length + 1], chains[length : length + 1] = [j], [chain]
+    pairs = []
+    last = chains[-1] if chains else None
+    while last:
+        pairs.append(last.pair)
+        last = last.before
     return pairs[::-1]
+
+
+class _Chain(NamedTuple):
+    """Words in pairs, from the last one back."""
+
+    pair: tuple[int, int]
+    before: _Chain | None
 
 
 def _near_passage(pair: Pair, asked: Words, known: Words, pairs: Sequence[tuple[int, int]]) -> Passage:
@@ -276,7 +270,7 @@ def _near_passage(pair: Pair, asked: Words, known: Words, pairs: Sequence[tuple[
     for i, j in pairs:
         place, other = quote.places[asked.signs[i][0]], source.places[known.signs[j][0]]
         if (i, j) != at:
-            found += _region(pair, (before[0], place), (before[1], other), asked.keys[at[0] : i], known.keys[at[1] : j])
+            found.append(_region(pair, (before[0], place), (before[1], other)))
         elif i:
             found += gap(pair, (before[0], place), (before[1], other))
         found += compare(pair, asked.signs[i], known.signs[j])
@@ -287,15 +281,14 @@ def _near_passage(pair: Pair, asked: Words, known: Words, pairs: Sequence[tuple[
         found += after
     else:
         end = source.sign_end(signs[1] - 1)
-        rest = asked.keys[at[0] :], known.keys[at[1] : last]
-        found += _region(pair, (before[0], len(quote.text)), (before[1], end), *rest)
-    found = with_case(pair, merged(pair, found), (begin, end), quote.places[0])
+        found.append(_region(pair, (before[0], len(quote.text)), (before[1], end)))
+    found = with_case(pair, with_order(merged(pair, found)), (begin, end), quote.places[0])
     return Passage((begin, end), signs, tuple(found))
 
 
-def _region(pair: Pair, asked: Span, found: Span, words: Sequence[str], others: Sequence[str]) -> Iterator[Difference]:
-    """Yield the difference of words that are not the same, without the signs around them that are."""
-    one, other = pair.quote.text[slice(*asked)], pair.source.text[slice(*found)]
+def _region(pair: Pair, asked: Span, found: Span) -> Difference:
+    """Return the difference of words that are not the same, without the signs around them that are."""
+    one, other = known(pair.quote.text[slice(*asked)]), known(pair.source.text[slice(*found)])
     head = 0
     while head < min(len(one), len(other)) and one[head] == other[head] and not one[head].isalnum():
         head += 1
@@ -303,5 +296,4 @@ def _region(pair: Pair, asked: Span, found: Span, words: Sequence[str], others: 
     most = min(len(one), len(other)) - head
     while tail < most and one[-1 - tail] == other[-1 - tail] and not one[-1 - tail].isalnum():
         tail += 1
-    kind = "order" if len(words) > 1 and sorted(words) == sorted(others) else "words"
-    yield pair.difference(kind, (asked[0] + head, asked[1] - tail), (found[0] + head, found[1] - tail))
+    return pair.difference("words", (asked[0] + head, asked[1] - tail), (found[0] + head, found[1] - tail))

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from worker.core.citations.quoting.characters import (
@@ -20,10 +20,9 @@ from worker.core.citations.quoting.characters import (
     KEYS,
     MARKUP,
     MINUSES,
-    UNSEEN,
     WITHIN,
 )
-from worker.core.text.unicode_data import known
+from worker.core.text.unicode_data import cased, known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +48,7 @@ class Token:
 
 # --- markup: CommonMark and HTML, as far as a reader does not see it ------------------------------
 
-_MAY_HAVE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡]|^[ \t]*[-+=]", re.MULTILINE)
+_MAY_HAVE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡【［]|^[ \t]*[-+=]", re.MULTILINE)
 _LINE = re.compile(r"[^\n]*+\n|[^\n]++")
 _FENCE = re.compile(r"[ \t]*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*+)$", re.MULTILINE)
 _RULE = re.compile(r"[ \t]*+(?:-{3,}+|={3,}+|\*{3,}+|_{3,}+|\|?[ \t]*+:?-{3,}[-| \t:]*+)[ \t\r]*+$", re.MULTILINE)
@@ -79,7 +78,7 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 # After fewer letters a raised digit may be an exponent, and a number in brackets an index.
-_NOTED = re.compile(r"[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\s$")
+_NOTED = re.compile(r"[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.!?]$")
 _NOTED_ONCE = re.compile(r"[^\W\d_]{2}[.,;:!?\"'’”»)]{0,2}$|[.,;:!?\"”»)]$")
 _POWERS, _ONCE = frozenset("²³"), frozenset("¹†‡")
 _LETTERS_BEFORE = 8
@@ -199,7 +198,8 @@ class _Paragraph:
 
     def _is_note(self, start: int, note: str) -> bool:
         before = self._text[max(0, start - _LETTERS_BEFORE) : start]
-        return note not in _POWERS and bool((_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
+        is_apart = note[0] == "[" and before[-1:].isspace()
+        return note not in _POWERS and bool(is_apart or (_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
 
     def _pair_runs(self) -> None:
         """Keep the delimiters of emphasis: a run before a word, and the next such run after one."""
@@ -233,7 +233,7 @@ class Reading:
     @classmethod
     def of(cls, text: str) -> Reading:
         """Read a text."""
-        return cls(text, tokens(text))
+        return cls(text, tokens(known(text)))
 
     @cached_property
     def classes(self) -> str:
@@ -255,71 +255,85 @@ class Reading:
         return {token.start: token.shown for token in self.tokens if token.shown}
 
     @cached_property
-    def _keyed(self) -> tuple[list[int], list[str]]:
+    def _keyed(self) -> tuple[Sequence[int], str, Sequence[int]]:
+        """Places, keys, and where the key of each place begins."""
         text, classes, shown = known(self.text), self.classes, self.shown
-        places = [i for i, one in enumerate(classes) if one in KEYED or (one == "y" and text[i] == "×")]
-        if shown:
-            keys = ["".join(KEYS[ord(one)] for one in known(shown.get(i, text[i]))) for i in places]
-        else:
-            keys = [KEYS[ord(text[i])] for i in places]
-        kept = [i for i, key in enumerate(keys) if key]
-        if len(kept) < len(keys):
-            places, keys = [places[i] for i in kept], [keys[i] for i in kept]
-        return places, keys
+        places = [i for i, one in enumerate(classes) if one in KEYED]
+        if not self.tokens and len(key := text.translate(KEYS)) == len(places):
+            return places, key, range(len(key) + 1)
+        signs = [(i, "".join(KEYS[ord(part)] for part in known(shown.get(i, text[i])))) for i in self._may_be_keyed]
+        signs = [(i, key) for i, key in signs if key]
+        keys = [key for _, key in signs]
+        return [i for i, _ in signs], "".join(keys), [0, *accumulate(map(len, keys))]
+
+    @property
+    def _may_be_keyed(self) -> Iterator[int]:
+        """Letters, digits and symbols: one of these, ×, has a key."""
+        return (match.start() for match in _MAY_BE_KEYED.finditer(self.classes))
 
     @cached_property
-    def places(self) -> list[int]:
+    def places(self) -> Sequence[int]:
         """Where each sign that has a key begins."""
         return self._keyed[0]
 
     @cached_property
     def key(self) -> str:
         """The keys of all signs, without anything between."""
-        return "".join(self._keyed[1])
+        return self._keyed[1]
 
     @cached_property
-    def key_starts(self) -> list[int]:
+    def key_starts(self) -> Sequence[int]:
         """Where the key of each sign begins in `key`; then its length."""
-        return [0, *accumulate(map(len, self._keyed[1]))]
+        return self._keyed[2]
+
+    def pieces(self, first: int, last: int) -> list[str]:
+        """Return each sign from one to another (excluded), with all up to the next; without the last of these."""
+        return [self.text[start:end] for start, end in pairwise(self.places[first:last])]
 
     def sign_end(self, sign: int) -> int:
         """Return where a sign ends, given by its number: after its marks."""
         place, classes = self.places[sign] + 1, self.classes
-        while place < len(classes) and classes[place] in CONTINUED:
+        while classes[place : place + 1] in CONTINUED:
             place += 1
         return place
 
     def sign_text(self, first: int, last: int) -> str:
         """Return what signs show, from one to another (excluded), with what stands between them."""
         start, end = self.places[first], self.sign_end(last - 1)
-        if not any(start <= place < end for place in self.shown):
-            return self.text[start:end]
-        return self.visible(start, end)
+        return (
+            self.visible(start, end)
+            if any(place in self.shown for place in range(start, end))
+            else self.text[start:end]
+        )
 
     def visible(self, start: int, end: int) -> str:
         """Return what a reader sees of a part: without markup, entities as their signs, blocks as blanks."""
-        classes, text, shown = self.classes, self.text, self.shown
+        text, shown = self.text, self.shown
         parts = []
-        for i in range(start, end):
-            one = classes[i]
-            if one in UNSEEN or one == WITHIN:
-                continue
-            parts.append(" " if one in BLANKS else shown.get(i, text[i]))
+        for run in _RUN.finditer(self.classes, start, end):
+            first, last = run.span()
+            if run["blanks"]:
+                parts.append(" " * (last - first))
+            elif last - 1 in shown:
+                parts += [text[first : last - 1], shown[last - 1]]
+            else:
+                parts.append(text[first:last])
         return "".join(parts)
 
     # --- ends of words, numbers and sentences -------------------------------------------------------
 
     def is_cut(self, place: int) -> bool:
         """Return whether a quote that begins or ends here cuts a word, a number, or what belongs to one."""
-        if 0 < place < len(self.classes) and self.classes[place] in CONTINUED:
-            return True
-        return _CUT.search(self.around(place, place)) is not None
+        sides = self.classes[place - 1 : place + 1] if place else ""
+        if sides in _NO_CUT or len(sides) == 1:
+            return False
+        return sides[1] in CONTINUED or _CUT.search(self.around(place, place)) is not None
 
     def around(self, start: int, end: int) -> str:
         """Return what is seen on both sides of a part, with a NUL in its place, a sign of `_CUT` for each character."""
         before = self.visible(max(0, start - _NEAR), start)[-_SEEN:]
         after = self.visible(end, min(len(self.text), end + _NEAR))[:_SEEN]
-        return "".join(_as_cut(one) if one != "\0" else one for one in known(f"{before}\0{after}"))
+        return "".join(_as_cut(one) if one != "\0" else one for one in cased(known(f"{before}\0{after}")))
 
     def rest_before(self, place: int) -> str | None:
         """Return the beginning of the sentence before a place; None where a sentence begins there."""
@@ -351,9 +365,9 @@ class Reading:
     def _goes_on(self, match: re.Match[str]) -> bool:
         if match["stop"][0] != ".":
             return False
-        word = re.search(r"\w*$", self.text[max(0, match.start() - _SEEN) : match.start()])
+        word = re.search(r"\w*$", cased(known(self.text[max(0, match.start() - _SEEN) : match.start()])))
         before = word[0] if word else ""
-        after = self.text[match.end() : match.end() + 4].lstrip()
+        after = cased(known(self.text[match.end() : match.end() + 4])).lstrip()
         is_short = len(before) <= _SHORT and (before[:1].isupper() or before.isdigit() or len(before) == 1)
         return is_short or after[:1].islower() or after[:1].isdigit()
 
@@ -366,6 +380,11 @@ class Reading:
         seen = self.text[place : place + _NEAR]
         return bool(_CLAUSE_END.match(seen)) or (place + len(seen) >= len(self.text) and not seen.strip())
 
+
+_MAY_BE_KEYED = re.compile("[acdy]")
+# Blanks, and what is seen; an entity is one of the last signs of what is seen, as the rest of it continues that sign.
+_RUN = re.compile(r"(?P<blanks>[snB]+)|[^snBihMx]+")
+_NO_CUT = frozenset({"", "as", "an", "sa", "na", "ps", "pn"})
 
 MOST_AROUND = 200
 """Characters of the rest of a sentence at most."""

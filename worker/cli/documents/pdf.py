@@ -123,7 +123,7 @@ def _with_whole_addresses(text: str, addresses: Iterable[str]) -> str:
     for address in dict.fromkeys(addresses):
         if whole.count(address) > text.count(address):
             torn = r"\n?".join("[-\x02\ufffe]" if sign == "-" else re.escape(sign) for sign in address)
-            text = re.sub(torn, lambda _, address=address: address, text)
+            text = re.sub(torn, address.replace("\\", r"\\"), text)
     return text
 
 

@@ -216,9 +216,9 @@ def quotes_report(judged: Sequence[Judged], seed: int) -> str:
     reasons = Counter(refusal.reason for refusal in refused)
     rows = [counts(f"{one.name}, {one.language}", one.sentences, len(one.refused)) for one in quoted]
     head = (
-        f"{date()}, seed {seed}. Sentences of a manual's text edition that its PDF has by `pdftotext`, letter for "
-        f"letter, quoted from the chunks that `load` makes of the PDF. The goal is {GOAL_REFUSED:.0%}: "
-        f"{'reached' if len(refused) <= GOAL_REFUSED * total else 'missed'}."
+        f"{date()}, seed {seed}. Sentences of a manual's text edition that its PDF has by `pdftotext` (digits, "
+        f"hyphens and line ends aside), quoted from the chunks that `load` makes of the PDF. The goal is "
+        f"{GOAL_REFUSED:.0%}: {'reached' if len(refused) <= GOAL_REFUSED * total else 'missed'}."
     )
     return "\n\n".join(
         [

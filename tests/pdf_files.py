@@ -8,8 +8,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def pdf(pages: Sequence[Sequence[str]], outline: Sequence[tuple[str, int]] = (), *, encrypted: bool = False) -> bytes:
-    """Make a PDF of pages of lines, with an outline of titles and pages from 1; an encrypted one has no key."""
+def pdf(
+    pages: Sequence[Sequence[str]],
+    outline: Sequence[tuple[str, int]] = (),
+    links: Sequence[str] = (),
+    *,
+    encrypted: bool = False,
+) -> bytes:
+    """Make a PDF of pages of lines, with an outline of titles and pages from 1; an encrypted one has no key.
+
+    Each page links to all addresses.
+    """
+    shown_links = "".join(
+        f"<< /Type /Annot /Subtype /Link /Rect [72 700 99 720] /A << /S /URI /URI ({link}) >> >>" for link in links
+    )
     numbers = [10 + 2 * i for i in range(len(pages))]
     entries = [10_000 + i for i in range(len(outline))]
     objects = {
@@ -23,7 +35,7 @@ def pdf(pages: Sequence[Sequence[str]], outline: Sequence[tuple[str, int]] = (),
         stream = f"BT /F1 12 Tf 14 TL 72 720 Td\n{shown}ET"
         objects[number] = (
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {number + 1} 0 R "
-            "/Resources << /Font << /F1 3 0 R >> >> >>"
+            f"/Annots [{shown_links}] /Resources << /Font << /F1 3 0 R >> >> >>"
         )
         objects[number + 1] = f"<< /Length {len(stream.encode('cp1252'))} >>\nstream\n{stream}\nendstream"
     if outline:

@@ -192,6 +192,20 @@ export interface DeliveryInfo {
   routing_key: "pipeline" | "retrieval";
 }
 
+/** A difference between a quote and the chunk. */
+export interface Difference {
+  /** its kind. */
+  kind: "white_space" | "invisible" | "line_break_hyphen" | "typography" | "spacing" | "markup" | "entity" | "digits" | "first_letter" | "end_punctuation" | "case_style" | "dash" | "joined" | "punctuation" | "case" | "accents" | "look_alike" | "symbol" | "cut" | "words" | "order";
+  /** the quote's characters. */
+  quoted: string;
+  /** the chunk's characters. */
+  source: string;
+  /** place of `quoted`, as (start, end) in code points of the quote. */
+  quote_span: [number, number];
+  /** place of `source`, as (start, end) in code points of the chunk's own text. */
+  chunk_span: [number, number];
+}
+
 /** Limits of repetition in an answer. */
 export interface Diversity {
   /** weight of relevance against similarity to chunks already chosen: 1, only relevance; 0, only difference. */
@@ -439,10 +453,10 @@ export interface LabelCheck {
 export interface LeftOut {
   /** its place, as (start, end) in code points of the chunk's own text: all between two parts of the quote. */
   span: [number, number];
-  /** number of its words. */
-  words: number;
-  /** true if it contains a negation, a limit or a number. */
-  denies: boolean;
+  /** the text. */
+  text: string;
+  /** true if a sentence of the chunk ends in it. */
+  another_sentence: boolean;
 }
 
 /** Score of a chunk in one leg: the leg's own score (higher is better) and its rank there, from 1. */
@@ -653,8 +667,6 @@ export interface PutIn {
   text: string;
   /** the chunk's words that they replace; empty if they were only added. */
   replaces: string;
-  /** true if either contains a negation, a limit or a number. */
-  denies: boolean;
 }
 
 /** Words quoted from a chunk. */
@@ -668,26 +680,29 @@ export interface Quote {
 /** Check of one quote. */
 export interface QuoteCheck {
   /** the claimed chunk. */
-  chunk_hash: string;
+  claimed_hash: string;
   /** the words. */
   quote: string;
-  /** result of the check. */
-  verdict: "verbatim" | "normalised" | "elided" | "misattributed" | "not_found" | "not_checked";
-  /** the normalisations that the match needed. */
-  normalised: string[];
-  /** its places, as (start, end) in code points of the chunk's own text. */
-  spans: [number, number][];
-  /**
-   * index in `all_citations` of that text (texts that differ only in white space have one hash); null if the claimed
-   * chunk does not contain it.
-   */
+  /** result of the check: characters, not meaning. */
+  verdict: "verbatim" | "normalised" | "altered" | "elided" | "misattributed" | "not_found" | "not_checked";
+  /** the chunk that contains it; null if none does. */
+  chunk_hash: string | null;
+  /** index in `all_citations` of that chunk's text (texts that differ only in white space have one hash). */
   citation: number | null;
-  /** hashes of the other chunks that contain it, if it is misattributed. */
-  found_in: string[];
+  /** its places, as (start, end) in code points of that text. */
+  spans: [number, number][];
+  /** all differences from that text, in order. */
+  differences: Difference[];
+  /** the rest of the chunk's sentence before it, at most 200 characters; null if it begins with a sentence. */
+  before: string | null;
+  /** the rest of the chunk's sentence after it, at most 200 characters; null if it ends with a sentence. */
+  after: string | null;
   /** of an elided quote, the text between its parts, one for each mark between two of them. */
   left_out: LeftOut[];
   /** of an elided quote, the words that it has in brackets. */
   put_in: PutIn[];
+  /** hashes of the chunks that contain it, if it is misattributed. */
+  found_in: string[];
   /** the reason why it was not checked; null if it was. */
   reason: string | null;
 }
@@ -1150,7 +1165,7 @@ export interface UnknownLabel {
   span: [number, number];
 }
 
-/** A bracket that looks like a list of labels but could not be read whole, with its text. */
+/** Text in brackets, code, a tag or a comment that looks like a label but is in no form that is read. */
 export interface UnreadableLabels {
   text: string;
   span: [number, number];

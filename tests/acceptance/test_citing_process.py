@@ -224,11 +224,11 @@ def test_the_command_line_shows_which_citations_contradict_each_other_and_where(
     (kept,) = (tmp_path / "artifacts").glob("*/runs/song-1/r1/citations.json")
     document = json.loads(kept.read_text())
     assert json.loads(out.read_text()) == document
-    (conflict,) = [one for one in document["conflicts"] if one["kind"] == "disagreement"]
+    (conflict,) = [one for one in document["conflicts"] if one["kind"] == "possible_disagreement"]
     assert conflict["differs"] == ["negation"]
     assert f"conflicts: {len(document['conflicts'])};" in done.stdout
     rows = [line for line in done.stdout.split("\nconflicts ", 1)[1].splitlines() if line.startswith("│")]
-    assert any(row.startswith("│ disagreement:") for row in rows)
+    assert any(row.startswith("│ possible ") for row in rows)
     for side in conflict["sides"]:
         citation = document["all_citations"][side["index"]]
         place = f"│ {side['span'][0]}-{side['span'][1]} "

@@ -220,7 +220,9 @@ def test_quotes_labels_and_conflicts_are_reported(engine: Engine) -> None:
     )
     assert [quote["verdict"] for quote in answer["quotes"]] == ["verbatim", "misattributed", "not_found"]
     assert answer["quotes"][0]["spans"] == [[0, len(start)]]
-    assert answer["quotes"][1]["found_in"] == [first["chunk_hash"]]
+    misattributed = answer["quotes"][1]
+    assert misattributed["found_in"] == [misattributed["chunk_hash"]] == [first["chunk_hash"]]
+    assert misattributed["claimed_hash"] != first["chunk_hash"]
     assert [label["label"] for label in answer["labels"]["used"]] == ["S1"]
     assert answer["labels"]["unused"] == ["S2"]
     assert [label["text"] for label in answer["labels"]["unknown"]] == ["S7"]
@@ -230,18 +232,45 @@ def test_quotes_labels_and_conflicts_are_reported(engine: Engine) -> None:
 
 
 def test_an_elided_quote_says_what_it_leaves_out_and_puts_in(engine: Engine) -> None:
-    """Reported by spans of the chunk's own text, with the words counted and denials marked."""
+    """With the texts, and with spans of the chunk's own text."""
     text = "The desk may stay in service, but those channels should not carry quiet sources until they are repaired."
     asked = ["those channels should … until [the channels] are repaired", "The desk may stay in service"]
     quotes = [{"chunk_hash": hash_chunk(text), "quote": quote} for quote in asked]
     records = [{"source_id": "s", "text": text, "weight": 1, "section": None}]
     elided, whole = cite(engine, None, records=records, quotes=quotes, verify=False)["quotes"]
     assert (elided["verdict"], whole["verdict"]) == ("elided", "verbatim")
-    (mark,) = elided["left_out"]
-    start, end = mark["span"]
-    assert (text[start:end], mark["words"], mark["denies"]) == (" not carry quiet sources ", 4, True)
-    assert elided["put_in"] == [{"text": "the channels", "replaces": "they", "denies": False}]
+    left_out = " not carry quiet sources "
+    start = text.index(left_out)
+    assert elided["left_out"] == [{"span": (start, start + len(left_out)), "text": left_out, "another_sentence": False}]
+    assert elided["put_in"] == [{"text": "the channels", "replaces": "they"}]
     assert (whole["left_out"], whole["put_in"]) == ([], [])
+    assert (whole["before"], whole["after"]) == (None, text[len(asked[1]) :])
+
+
+def test_an_altered_quote_says_what_differs(engine: Engine) -> None:
+    """Both texts, both places, and a kind of the closed list; a kind that settings accept is only normalised."""
+    text = "Store it dry—never  in the van."
+    records = [{"source_id": "s", "text": text, "weight": 1, "section": None}]
+    asked = ["Store it dry-never in the van", "Store it wet—never in the van"]
+    quotes = [{"chunk_hash": hash_chunk(text), "quote": quote} for quote in asked]
+    dashed, wet = cite(engine, None, records=records, quotes=quotes, verify=False)["quotes"]
+    dash = {"kind": "dash", "quoted": "-", "source": "—", "quote_span": (12, 13), "chunk_span": (12, 13)}
+    space = {"kind": "white_space", "quoted": " ", "source": "  ", "quote_span": (18, 19), "chunk_span": (18, 20)}
+    word = {"kind": "words", "quoted": "wet", "source": "dry", "quote_span": (9, 12), "chunk_span": (9, 12)}
+    assert (dashed["verdict"], dashed["differences"]) == ("altered", [dash, space])
+    assert (wet["verdict"], wet["differences"]) == ("altered", [word, space])
+    assert (wet["chunk_hash"], wet["claimed_hash"], wet["citation"]) == (hash_chunk(text), hash_chunk(text), 0)
+
+
+def test_differences_that_settings_accept(make_settings: Callable[..., Settings], database: str) -> None:
+    """`citations.accept` decides what leaves a quote normalised, here and in answers."""
+    text = "Store it dry—never in the van."
+    settings = make_settings(database, citations={"accept": ["dash"]})
+    quotes = [{"chunk_hash": hash_chunk(text), "quote": quote} for quote in ("dry-never", "dry—never  in")]
+    records = [{"source_id": "s", "text": text, "weight": 1, "section": None}]
+    with contextlib.closing(Engine(settings, time.perf_counter)) as engine:
+        answer = cite(engine, None, records=records, quotes=quotes, verify=False)
+    assert [quote["verdict"] for quote in answer["quotes"]] == ["normalised", "altered"]
 
 
 def test_a_forged_text_vouches_for_no_quote(engine: Engine) -> None:
@@ -259,13 +288,13 @@ def test_a_quote_says_which_of_two_texts_with_one_hash_its_spans_are_of(engine: 
     """Texts that differ only in white space have one hash: spans are offsets in the text of `citation`."""
     texts = ["Salt letters on the  window", "Salt letters on the window", "Salt\n\nletters on the window"]
     records = [{"source_id": f"s{n}", "text": text, "weight": 0.5, "section": None} for n, text in enumerate(texts)]
-    words = ("Salt letters", "the  window", "the window", "Salt\n\nletters", "the WINDOW", "the door")
+    words = ("Salt letters", "the  window", "the window", "Salt\n\nletters", "The window", "the door")
     asked = [{"chunk_hash": hash_chunk(texts[0]), "quote": quote} for quote in words]
     asked.append({"chunk_hash": hash_chunk("nothing"), "quote": "Salt letters"})
     answer = cite(engine, None, records=records, quotes=asked, verify=False)
     quotes = answer["quotes"]
     assert [quote["verdict"] for quote in quotes] == [*["verbatim"] * 4, "normalised", "not_found", "misattributed"]
-    assert [quote["citation"] for quote in quotes] == [0, 0, 1, 2, 0, None, None]
+    assert [quote["citation"] for quote in quotes] == [0, 0, 1, 2, 1, None, 0]
     for quote in quotes[:4]:
         ((start, end),) = quote["spans"]
         assert answer["citations"]["all_citations"][quote["citation"]]["text"][start:end] == quote["quote"]
@@ -299,7 +328,7 @@ def test_quotes_past_the_search_budget_are_not_checked(make_settings: Callable[.
             store=False,
         )
     verdicts = [quote["verdict"] for quote in answer["quotes"]]
-    assert set(verdicts[:90]) <= {"not_checked", "not_found"}
+    assert set(verdicts[:90]) <= {"not_checked", "not_found", "altered"}
     assert "not_checked" in verdicts
     assert verdicts[90] == "verbatim"
     assert {quote["reason"] for quote in answer["quotes"]} == {"search budget spent", None}

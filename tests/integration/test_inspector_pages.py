@@ -337,15 +337,20 @@ def test_drift_shows_the_words_that_changed(pages: tuple[str, Engine, Settings],
 
 
 def test_a_quote_is_checked(pages: tuple[str, Engine, Settings]) -> None:
-    """With what it left out, in red if that is a denial; the words are in no address."""
+    """Both texts with what differs, and what was left out; the words are in no address."""
     url, _, _ = pages
-    text = "Reels with a blue dot may under no circumstances be baked before Greta has checked the splices."
+    text = "It was quiet. The gain of the desk may not be 3.5 dB above the floor. Nothing else was measured."
+    checked = {
+        "altered": ("gain of the desk may not be 35 dB", r"<dt>quote</dt>.*<dt>source</dt>.*<dt>differs</dt>"),
+        "elided": ("gain of the desk may … be 3.5 dB", r"<dd.*<del>not</del>"),
+        "not_found": ("the lightning struck twice", r"<dt>quote</dt>"),
+    }
     with visitor(url) as alice:
-        form = {"csrf": csrf(alice), "text": text, "quote": "Reels with a blue dot may … be baked before Greta"}
-        shown = alice.post("/quote", data=form)
-    assert said("quote", "elided").words in shown.text
-    assert re.search(r'<del class="denied">\s*under no circumstances\s*</del>', shown.text)
-    assert shown.url.query == b""
+        for verdict, (quote, shown) in checked.items():
+            response = alice.post("/quote", data={"csrf": csrf(alice), "text": text, "quote": quote})
+            assert f'<span class="badge {said("quote", verdict).tone}">{said("quote", verdict).words}' in response.text
+            assert re.search(shown, response.text, re.DOTALL), verdict
+            assert response.url.query == b""
 
 
 def test_a_page_that_breaks_says_nothing_of_why(
@@ -360,18 +365,6 @@ def test_a_page_that_breaks_says_nothing_of_why(
     assert response.status_code == 500
     captured = capfd.readouterr()
     assert "canary" not in response.text + captured.out + captured.err
-
-
-def test_a_quote_that_is_not_there_is_shown_its_nearest_passage(pages: tuple[str, Engine, Settings]) -> None:
-    """With what is only in the text and only in the quote; nothing alike: no passage."""
-    url, _, _ = pages
-    text = "It was quiet. The gain of the desk is 3.5 dB above the floor. Nothing else was measured."
-    with visitor(url) as alice:
-        form = {"csrf": csrf(alice), "text": text, "quote": "gain of the desk is 35 dB above"}
-        shown = alice.post("/quote", data=form).text
-        assert re.search(r'Nearest passage.*<del class="removed">3\.5\s*</del><ins>35\s*</ins>', shown, re.DOTALL)
-        assert "Nearest passage" not in alice.post("/quote", data={**form, "quote": "gain of the desk"}).text
-        assert "Nearest passage" not in alice.post("/quote", data={**form, "quote": "ζζζζ ξξξξ"}).text
 
 
 def test_a_question_that_failed_can_be_asked_again(

@@ -107,7 +107,7 @@ async def test_a_conflict_is_accepted_or_dismissed_as_in_a_browser(
             for span in row.spans
             if span.style == CURRENT
         )
-        assert current == "disagreement"
+        assert current == "possible disagreement"
         await seat.press("b", "a")
         assert decisions()[:2] == ["accepted", "accepted"]
         events = len(engine.reading.events(asker("alice"), name))
@@ -115,7 +115,7 @@ async def test_a_conflict_is_accepted_or_dismissed_as_in_a_browser(
         admin.execute("DELETE FROM document_grants")
         await seat.press("d")
         assert "no such conflict" in seat.status
-        assert "disagreement" not in seat.pane("citations")
+        assert "possible disagreement" not in seat.pane("citations")
         assert len(engine.reading.events(asker("alice"), name)) == events
 
 

@@ -64,6 +64,11 @@ WORKER_SOURCES = SOURCES.keys() - CLIENT_SOURCES.keys()
 
 
 @functools.cache
+def _tree(source: str) -> ast.Module:
+    return ast.parse(source)
+
+
+@functools.cache
 def parsed(name: str) -> ast.Module:
     """The source of a module."""
     return ast.parse(SOURCES[name].read_text())
@@ -219,7 +224,7 @@ FOREIGN |= {"tests": {"benchmarks"}, "benchmarks": {"tests"}}
 
 def packages_imported(source: str) -> set[str]:
     """First parts of the names that a source imports."""
-    nodes = [*ast.walk(ast.parse(source))]
+    nodes = [*ast.walk(_tree(source))]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom) and node.level == 0}
     return {name.split(".")[0] for name in names}
@@ -298,14 +303,14 @@ def _reads_environment(tree: ast.Module) -> bool:
 def test_the_environment_check_sees_each_way() -> None:
     """The check itself: an attribute, a function, an import from `os`."""
     for source in ("os.environ['X']", "os.getenv('X')", "from os import environ", "import os as o\no.environ.get('X')"):
-        assert _reads_environment(ast.parse(source))
+        assert _reads_environment(_tree(source))
     assert not _reads_environment(ast.parse("environment = {}"))
 
 
 def docstrings(source: str) -> list[str]:
     """Docstrings of a source: its own, and those of its classes and functions."""
     documented = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
-    return [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(source)) if isinstance(node, documented)]
+    return [ast.get_docstring(node) or "" for node in ast.walk(_tree(source)) if isinstance(node, documented)]
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, get_args
 
 import jsonschema
 import pytest
 
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RunPipeline
+from retrieval_client.contract.pinned import DifferenceKind
 from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
 from retrieval_client.errors import InvalidJob
 from retrieval_client.hashing import hash_chunk
-from worker.cli.schemas import objects
+from worker.cli.schemas import files, objects
 
 HASH = hash_chunk("chunk A")
 DIGITS = HASH.removeprefix("sha256:")
 CITED = {"subject_id": "song-1", "run_id": "r1"}
 SCHEMAS = objects.schemas()
+KINDS = json.loads(files()["difference-kinds.json"])["kinds"]
 FORMS = {"canonical": HASH, "capitals": f"sha256:{DIGITS.upper()}", "bare": DIGITS, "bare capitals": DIGITS.upper()}
 NO_HASHES = ["", DIGITS[1:], f"{DIGITS}0", f"SHA256:{DIGITS}", f"sha512:{DIGITS}", f" {DIGITS}", f"g{DIGITS[1:]}"]
 
@@ -101,3 +104,10 @@ def test_a_seed_and_a_temperature_are_numbers_that_models_take(field: str, good:
         with pytest.raises(InvalidJob, match=field):
             parse_job(RunPipeline, {"question": "q", field: value})
         assert not schema_takes("run_pipeline.job", {"question": "q", field: value})
+
+
+def test_the_published_kinds_are_those_of_the_type() -> None:
+    """In one order; the first eleven are accepted by default, four never."""
+    assert tuple(kind["kind"] for kind in KINDS) == get_args(DifferenceKind)
+    assert [kind["accepted_by_default"] for kind in KINDS] == [True] * 11 + [False] * 10
+    assert {kind["kind"] for kind in KINDS if not kind["can_be_accepted"]} == {"symbol", "cut", "words", "order"}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import functools
 import importlib
+import json
 import pkgutil
 import re
 import shlex
@@ -19,6 +21,7 @@ from reference_pages import commands, error_codes, log_events, settings
 from retrieval_client.contract.registry import TASKS
 from worker.cli import corpus_files
 from worker.cli.main import _EXIT_CODES, PIPE_CLOSED, cli
+from worker.core.citations.quoting import QuotedChunk, check_quote
 from worker.queue.metrics import DEFINITIONS, GAUGES
 
 if TYPE_CHECKING:
@@ -105,13 +108,26 @@ def test_the_example_of_a_file_to_load_is_read(tmp_path: Path) -> None:
     assert [item.to_embed() for item in file.items] == [[("report-1-001", "Channel 18 hums.")]]
 
 
+def test_the_example_of_a_quote_is_what_its_check_finds() -> None:
+    """docs/quotes.md shows it in a part of its sentence."""
+    (shown,) = re.findall(r"```json\n(.*?)```", (DOCS / "quotes.md").read_text(), re.DOTALL)
+    example = json.loads(shown)
+    text = example["quote"].capitalize() + example["after"]
+    finding = check_quote(example["quote"], "", [QuotedChunk.of("", text)])
+    assert finding.place is not None
+    found = json.loads(json.dumps(dataclasses.asdict(finding.place)))
+    assert example == {"quote": example["quote"], **{name: found[name] for name in [*example][1:]}}
+
+
 def test_everything_generated_has_its_place_on_one_page_at_least() -> None:
     """And no page asks for something that is not made."""
     asked = {name for page in PAGES for name in PLACE.findall(page.read_text(encoding="utf-8"))}
     assert asked == reference_pages.SECTIONS.keys()
 
 
-@pytest.mark.parametrize("page", sorted((DOCS / "reference").rglob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [*sorted((DOCS / "reference").rglob("*.md")), DOCS / "quotes.md"], ids=lambda page: page.stem
+)
 def test_a_reference_page_holds_what_is_generated_now(page: Path) -> None:
     """`make contract` writes it."""
     text = page.read_text(encoding="utf-8")

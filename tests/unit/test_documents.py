@@ -12,6 +12,7 @@ from tests.pdf_files import pdf
 
 from worker.cli.documents import folders
 from worker.cli.documents.html import read_html, read_markdown
+from worker.cli.documents.page_breaks import join_page_breaks
 from worker.cli.documents.passages import Passage, UnreadableError
 from worker.cli.documents.reading import Reader
 from worker.cli.documents.splitting import split
@@ -51,6 +52,80 @@ def test_pages_of_a_pdf_without_text_are_counted(tmp_path: Path) -> None:
         assert reader.read(some).empty_pages == 2
         with pytest.raises(UnreadableError, match="its pages have no text: scanned pages need OCR first"):
             reader.read(none)
+
+
+def test_an_address_over_two_lines_is_whole_where_the_page_links_to_it(tmp_path: Path) -> None:
+    """Nobody quotes it with a line's end; what only looks like an address stays as it is."""
+    path = tmp_path / "desk.pdf"
+    lines = ["See https://a.example/", "hum-and-noise, or https:", "//b.example/, or https://c.example/", "noise."]
+    path.write_bytes(pdf([lines], links=["https://a.example/hum-and-noise", "https://b.example/", "mailto:a@b.c"]))
+    with Reader() as reader:
+        assert reader.read(path).passages == [
+            ("See https://a.example/hum-and-noise, or https://b.example/, or https://c.example/\nnoise.", 1, None)
+        ]
+
+
+def test_a_path_over_two_lines_is_whole_if_the_document_has_it_whole_elsewhere(tmp_path: Path) -> None:
+    """As a torn word is."""
+    path = tmp_path / "desk.pdf"
+    path.write_bytes(pdf([["Read /var/log/hum first: the file /var/", "log/hum, tells all, and/", "or nothing."]]))
+    with Reader() as reader:
+        assert reader.read(path).passages == [
+            ("Read /var/log/hum first: the file /var/log/hum, tells all, and/\nor nothing.", 1, None)
+        ]
+
+
+def test_the_number_of_a_footnote_is_no_part_of_its_first_word(tmp_path: Path) -> None:
+    """A quote begins where words do; a name that begins with a digit stays."""
+    path = tmp_path / "desk.pdf"
+    path.write_bytes(pdf([["It hums. The lamp is on.", "1The hum is loud.", "3Com is off.", "12 May"]]))
+    with Reader() as reader:
+        assert reader.read(path).passages == [
+            ("It hums. The lamp is on.\n1 The hum is loud.\n3Com is off.\n12 May", 1, None)
+        ]
+
+
+HEADER, LONG = "Manual of the desk", "It hums at 50 Hz whenever the lamp over it is on,"
+
+
+@pytest.mark.parametrize(
+    ("pages", "expected"),
+    [
+        # A header of each page, and page numbers.
+        (
+            [[HEADER, LONG, "1"], [HEADER, "and it stays so. It is loud.", "2"]],
+            [[HEADER, LONG, "and it stays so.", "1"], [HEADER, "It is loud.", "2"]],
+        ),
+        # Left and right pages have footers of their own, and the sentence goes on with a capital letter.
+        (
+            [[LONG, "2 Desk"], [f"Dr. Groß says of it. {LONG}", "It is on.", "1.2. Noise 3"], ["It is off.", "4 Desk"]],
+            [[LONG, "Dr. Groß says of it.", "2 Desk"], [LONG, "It is on.", "1.2. Noise 3"], ["It is off.", "4 Desk"]],
+        ),
+        # The last sentence is whole; a heading follows; a table of contents; a listing.
+        ([["It hums.", "1"], ["not loudly, though.", "2"]], None),
+        ([[LONG, "1"], ["Noise", f"{LONG} and it is loud.", "2"]], None),
+        ([["1.1 Hum . . . . . . . . 1"], ["noise . . . . . . . . 2"]], None),
+        ([[LONG, "1"], ["hum = 50", "noise = hum * 2 + offset_of_the_lamp(hum)", "It is loud.", "2"]], None),
+        ([[LONG], []], None),
+    ],
+)
+def test_a_sentence_over_a_page_end_is_whole_on_the_page_where_it_begins(
+    pages: list[list[str]], expected: list[list[str]] | None
+) -> None:
+    """Quotes are looked for in one chunk, and a chunk is of one page; headers and footers stay."""
+    texts = ["\n".join(page) for page in pages]
+    assert join_page_breaks(texts) == (["\n".join(page) for page in expected] if expected else texts)
+
+
+LINE = st.text(st.sampled_from("ab A.1\ufffe\n"), max_size=30)
+
+
+@given(st.lists(LINE, max_size=6))
+def test_joining_pages_loses_no_sign(texts: list[str]) -> None:
+    """Whatever they are: lines only move to the page before."""
+    joined = join_page_breaks(texts)
+    assert len(joined) == len(texts)
+    assert sorted("".join("".join(joined).split())) == sorted("".join("".join(texts).split()))
 
 
 @pytest.mark.parametrize(

@@ -47,14 +47,14 @@ def test_each_side_of_a_conflict_is_named_with_its_place_and_words() -> None:
     records = [record("Reels may not be baked.", "c-1", page=3), record("Reels may be baked.", None)]
     said = shown(
         records,
-        {"kind": "disagreement", "sides": [side(0, 0, 23, (10, 13)), side(1, 0, 19)], "differs": ["negation"]},
+        {"kind": "possible_disagreement", "sides": [side(0, 0, 23, (10, 13)), side(1, 0, 19)], "differs": ["negation"]},
     )
     first, second = (line for line in said.splitlines() if " 0-" in line)
     for words in ("handbook, p. 3", "0-23", "not", "Reels may not be baked."):
         assert words in first
     for words in ("handbook", "0-19", "Reels may be baked."):
         assert words in second
-    assert first.startswith("│ disagreement:")
+    assert first.startswith("│ possible")
 
 
 def test_weights_that_differ_are_shown() -> None:
@@ -70,7 +70,7 @@ def test_a_long_text_is_shown_around_what_differs() -> None:
     place = len(LONG) - 100
     said = shown(
         [record(LONG, "c")],
-        {"kind": "disagreement", "sides": [side(0, 0, len(LONG), (place, place + 5))], "differs": ["number"]},
+        {"kind": "possible_disagreement", "sides": [side(0, 0, len(LONG), (place, place + 5))], "differs": ["number"]},
     )
     words = LONG[place - 10 : place + 15].strip()
     assert words[:8] in said

@@ -83,6 +83,8 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"worker": {"visibility_timeout_seconds": 120}}, "worker.visibility_timeout_seconds"),
         ({"limits": {"max_depth": 201}}, "limits.max_depth"),
         ({"limits": {"max_list": 767}}, "limits.max_list"),
+        ({"citations": {"accept": ["dash", SECRET]}}, "citations.accept.1"),
+        *(({"citations": {"accept": [kind]}}, "citations.accept.0") for kind in ("cut", "words", "order", "symbol")),
         ({"embedder": {"kind": SECRET}}, "embedder.kind"),
         ({"embedder": {"api_key": [SECRET]}}, "embedder.api_key"),
         ({"hybrid": {"weights": {"primary": -1}}}, "hybrid.weights.primary"),

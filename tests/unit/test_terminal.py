@@ -192,7 +192,7 @@ def reports() -> Iterator[tuple[str, Any]]:
     citations = poison(Citations, "build_citations.result")
     yield "citations", citations_table(HOSTILE, citations)
     side = {"index": 0, "chunk_hash": HOSTILE, "source_id": HOSTILE, "span": [0, 40], "tokens": [[20, 40]]}
-    conflict = {"kind": f"disagreement{HOSTILE}", "sides": [side], "differs": [HOSTILE]}
+    conflict = {"kind": f"possible_disagreement{HOSTILE}", "sides": [side], "differs": [HOSTILE]}
     yield "conflicts", conflicts_table(citations.model_copy(update={"conflicts": [conflict]}))
     replay = poison(Replay, "pinned_replay.result")
     old = {pin.chunk_hash: f"old {HOSTILE}" for pin in replay.pins}

@@ -15,6 +15,7 @@ from retrieval_client.contract.run_jobs import RunName
 from retrieval_client.errors import InvalidJob
 from worker.adapters.postgres.runs import Event
 from worker.core.citations.document import read_citations_json
+from worker.core.citations.quoting.differences import ACCEPTED
 from worker.inspector.view.citations import DECISIONS, CitationsView, Decision, citations_view
 from worker.inspector.view.drift import DriftView, drift_view
 from worker.inspector.view.record import about_record
@@ -61,11 +62,15 @@ class RunViews:
     Args:
         reader: reads the runs.
         paths: corpus → field of its chunks' metadata with the document's readable name.
+        accepted: kinds of differences that a ``normalised`` quote may have.
     """
 
-    def __init__(self, reader: RunReader, paths: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self, reader: RunReader, paths: Mapping[str, str] = MappingProxyType({}), accepted: frozenset[str] = ACCEPTED
+    ) -> None:
         self._reader = reader
         self._paths = paths
+        self._accepted = accepted
 
     def run(self, caller: Principal, name: RunName) -> RunPage:
         """Return the views of a run, or of its step.
@@ -121,9 +126,8 @@ class RunViews:
         answer = self._reader.answer(record, caller) if record.task in _ANSWERS else None
         if answer is None:
             return None
-        return run_view(
-            _ANSWERS[record.task].model_validate(answer), replace(about_record(record, name), paths=self._paths)
-        )
+        about = replace(about_record(record, name), paths=self._paths, accepted=self._accepted)
+        return run_view(_ANSWERS[record.task].model_validate(answer), about)
 
     def _decisions(self, caller: Principal, name: RunName) -> dict[str, Decision]:
         """Return the latest decision on each conflict."""

@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from worker.core.text.visible import visible, visible_line
 from worker.inspector.view.candidates import columns_of, where
+from worker.inspector.view.quotes import quote_facts
 from worker.inspector.view.wording import said, scale, scales
 
 if TYPE_CHECKING:
@@ -138,5 +139,6 @@ def make_environment() -> Environment:
         web_address=web_address,
         line=visible_line,
     )
-    environment.globals.update(where=where, query=query, columns_of=columns_of, said=said, scale=scale, scales=scales)
+    environment.globals.update(where=where, query=query, columns_of=columns_of, quote_facts=quote_facts)
+    environment.globals.update(said=said, scale=scale, scales=scales)
     return environment

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from retrieval_client.contract.base import SCHEMA_VERSION
 from retrieval_client.errors import InvalidJob
 from retrieval_client.hashing import HASH_VERSION, hash_chunk
+from worker.core.citations.budget import SearchBudget
 from worker.core.citations.cited import ANSWERING, cited_sections
 from worker.core.citations.conflicts import find_conflicts
 from worker.core.citations.disagreement import find_disagreements
 from worker.core.citations.document import CONFLICTS, CitationRecord, create_citations_json, is_intact
 from worker.core.citations.labels import classify
-from worker.core.citations.quoting import check_quote
-from worker.core.citations.budget import SearchBudget
-from worker.core.citations.quoting.findings import QuotedChunk
+from worker.core.citations.quoting import Place, QuotedChunk, check_quote
 from worker.core.pins.pinning import RETURNED, answered, unique
 from worker.core.trace import Tracer
 from worker.jobs.answer import trace
@@ -27,12 +26,13 @@ from worker.jobs.run_files import CITATIONS, run_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from retrieval_client.contract.jobs import RunRef
     from retrieval_client.contract.run_jobs import BuildCitations, CitedChunk, CitedRun, Quote
     from worker.adapters.postgres.runs import Record, Runs
     from worker.core.citations.conflicts import Conflict, Side
-    from worker.core.citations.quoting.findings import QuoteFinding
+    from worker.core.citations.quoting import QuoteFinding
     from worker.core.pins.pinning import Outcome, Pin
     from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext
@@ -51,6 +51,7 @@ class CitationBuilder:
         replay: finds pinned chunks again.
         files: stores the documents.
         quote_steps: most search steps for the quotes of one job.
+        accepted: kinds of differences that a ``normalised`` quote may have.
         clock: for the trace only; no result depends on it.
     """
 
@@ -61,6 +62,7 @@ class CitationBuilder:
         replay: Replay,
         files: RunFiles,
         quote_steps: int,
+        accepted: AbstractSet[str],
         clock: Callable[[], float],
     ) -> None:
         self._corpora = corpora
@@ -68,6 +70,7 @@ class CitationBuilder:
         self._replay = replay
         self._files = files
         self._quote_steps = quote_steps
+        self._accepted = accepted
         self._clock = clock
 
     def build(self, job: BuildCitations, context: JobContext) -> dict[str, Any]:
@@ -89,7 +92,7 @@ class CitationBuilder:
         with tracer.stage("verify"):
             verification = self._verification(records, intact, context) if job.verify else []
         with tracer.stage("quotes"):
-            quotes = _quotes(job, records, intact, self._quote_steps)
+            quotes = self._quotes(job, records, intact)
         with tracer.stage("conflicts"):
             conflicts = [*find_conflicts(records, intact), *find_disagreements(records)]
             plain = [_conflict(conflict) for conflict in conflicts]
@@ -159,6 +162,22 @@ class CitationBuilder:
                 "document_id": None if outcome.chunk is None else outcome.chunk.document_id,
             }
             for record, whole, outcome in zip(records, intact, outcomes, strict=True)
+        ]
+
+    def _quotes(
+        self, job: BuildCitations, records: Sequence[CitationRecord], intact: Sequence[bool]
+    ) -> list[dict[str, Any]]:
+        """Find each quote in the chunks, read once; a chunk whose text does not match its hash counts as empty."""
+        if not job.quotes:
+            return []
+        chunks = [
+            QuotedChunk.of(record.chunk_hash, record.text if whole else "")
+            for record, whole in zip(records, intact, strict=True)
+        ]
+        budget = SearchBudget(self._quote_steps, len(job.quotes))
+        return [
+            _quote(quote, check_quote(quote.quote, quote.chunk_hash, chunks, budget, self._accepted))
+            for quote in job.quotes
         ]
 
     # --- the artifact ---------------------------------------------------------------------------
@@ -244,33 +263,31 @@ BUDGET_SPENT = "search budget spent"
 """Reason code of quotes that were not checked."""
 
 
-def _quotes(
-    job: BuildCitations, records: Sequence[CitationRecord], intact: Sequence[bool], steps: int
-) -> list[dict[str, Any]]:
-    """Find each quote in the chunks, prepared once; a chunk whose text does not match its hash counts as empty."""
-    if not job.quotes:
-        return []
-    chunks = [
-        QuotedChunk.of(record.chunk_hash, record.text if whole else "")
-        for record, whole in zip(records, intact, strict=True)
-    ]
-    budget = SearchBudget(steps, len(job.quotes))
-    return [_quote(quote, check_quote(quote.quote, quote.chunk_hash, chunks, budget)) for quote in job.quotes]
-
-
 def _quote(quote: Quote, finding: QuoteFinding) -> dict[str, Any]:
     return {
-        "chunk_hash": quote.chunk_hash,
+        "claimed_hash": quote.chunk_hash,
         "quote": quote.quote,
         "verdict": finding.verdict,
-        "normalised": list(finding.normalised),
-        "spans": [list(span) for span in finding.spans],
-        "citation": finding.chunk,
         "found_in": list(finding.elsewhere),
         "reason": BUDGET_SPENT if finding.verdict == "not_checked" else None,
-        "left_out": [asdict(mark) for mark in finding.left_out],
-        "put_in": [asdict(mark) for mark in finding.put_in],
+        **(_found(finding.places[0]) if finding.places else _NOT_FOUND),
     }
+
+
+def _found(place: Place) -> dict[str, Any]:
+    return {
+        "chunk_hash": place.chunk_hash,
+        "citation": place.chunk,
+        "spans": [list(span) for span in place.spans],
+        "differences": [asdict(difference) for difference in place.differences],
+        "before": place.before,
+        "after": place.after,
+        "left_out": [asdict(left_out) for left_out in place.left_out],
+        "put_in": [asdict(put_in) for put_in in place.put_in],
+    }
+
+
+_NOT_FOUND = _found(Place(0, "", "not_found", ())) | {"chunk_hash": None, "citation": None}
 
 
 def _conflict(conflict: Conflict) -> dict[str, Any]:

@@ -139,7 +139,8 @@ class Engine:
         )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
-        self.citing = CitationBuilder(corpora, runs, self.replay, self.files, settings.limits.max_quote_steps, clock)
+        self.accepted, steps = settings.citations.accepted, settings.limits.max_quote_steps
+        self.citing = CitationBuilder(corpora, runs, self.replay, self.files, steps, self.accepted, clock)
         self.verifying = DriftCheck(Checks(self._database), self.replay)
         judgements = Judgements(self._database)
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid, clock)
@@ -158,7 +159,7 @@ class Engine:
                 settings, corpora, legs, queries, chosen, replay, remote, caching, prices, clock, now
             )
             counter = token_counter(settings.language_model.tokenizer)
-            executor = Executor(model, prices, self.paths, settings.embedder.answers_from)
+            executor = Executor(model, prices, self.paths, self.accepted, settings.embedder.answers_from)
             return RetrievalPipeline(builder, executor, self.paths, counter, clock)
 
         self._make_pipeline = pipeline

@@ -37,6 +37,7 @@ from worker.settings.searching import (
 from worker.settings.serving import (
     ArtifactSettings,
     Calibration,
+    CitationSettings,
     CorpusSettings,
     InspectorSettings,
     Limits,
@@ -83,6 +84,7 @@ class Settings(BaseSettings):
         standby: The read replica.
         worker: Celery.
         limits: Bounds of a job.
+        citations: Quotes.
         artifacts: Files of runs.
         hybrid: Hybrid retrieval.
         profiles: How to search, by name: `profiles.toml` beside the settings file. Profiles in the settings file
@@ -130,6 +132,7 @@ class Settings(BaseSettings):
     standby: StandbySettings = StandbySettings()
     worker: WorkerSettings = WorkerSettings()
     limits: Limits = Limits()
+    citations: CitationSettings = CitationSettings()
     artifacts: ArtifactSettings = ArtifactSettings()
     hybrid: HybridSettings = HybridSettings()
     profiles: dict[str, ProfileSettings] = {}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from worker.core.citations.budget import STEPS_PER_JOB
+from worker.core.citations.quoting.differences import ACCEPTED, KINDS, NEVER_ACCEPTED
 from worker.model import DIMENSIONS
 from worker.settings.base import Identifier, QualifiedName, Seconds, Section, matching
 
@@ -407,6 +408,31 @@ class Limits(Section):
     max_message: int = Field(12_582_912, ge=65_536)
     max_values: int = Field(500_000, ge=10_000)
     max_quote_steps: int = Field(STEPS_PER_JOB, ge=1_000)
+
+
+_ACCEPTABLE = [kind for kind in KINDS if kind not in NEVER_ACCEPTED]
+
+
+def _acceptable(kind: str) -> str:
+    if kind not in _ACCEPTABLE:
+        raise ValueError(f"expected one of {', '.join(_ACCEPTABLE)}")
+    return kind
+
+
+class CitationSettings(Section):
+    """The check of quotes.
+
+    Attributes:
+        accept: All kinds of differences that a `normalised` quote may have (docs/quotes.md). `symbol`, `cut`, `words`
+            and `order` can't be accepted.
+    """
+
+    accept: list[Annotated[str, AfterValidator(_acceptable)]] = [kind for kind in KINDS if kind in ACCEPTED]
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        """Return the accepted kinds as a set."""
+        return frozenset(self.accept)
 
 
 class ArtifactSettings(Section):

@@ -101,18 +101,62 @@ class CitationCheck(Result):
     document_id: str | None = None
 
 
+DifferenceKind = Literal[
+    "white_space",
+    "invisible",
+    "line_break_hyphen",
+    "typography",
+    "spacing",
+    "markup",
+    "entity",
+    "digits",
+    "first_letter",
+    "end_punctuation",
+    "case_style",
+    "dash",
+    "joined",
+    "punctuation",
+    "case",
+    "accents",
+    "look_alike",
+    "symbol",
+    "cut",
+    "words",
+    "order",
+]
+"""The kinds of differences; docs/contract/difference-kinds.json says what each is, with an example."""
+
+
+class Difference(Result):
+    """A difference between a quote and the chunk.
+
+    Attributes:
+        kind: its kind.
+        quoted: the quote's characters.
+        source: the chunk's characters.
+        quote_span: place of `quoted`, as (start, end) in code points of the quote.
+        chunk_span: place of `source`, as (start, end) in code points of the chunk's own text.
+    """
+
+    kind: DifferenceKind
+    quoted: str
+    source: str
+    quote_span: tuple[int, int]
+    chunk_span: tuple[int, int]
+
+
 class LeftOut(Result):
     """Text of the chunk that a quote omits with an ellipsis.
 
     Attributes:
         span: its place, as (start, end) in code points of the chunk's own text: all between two parts of the quote.
-        words: number of its words.
-        denies: true if it contains a negation, a limit or a number.
+        text: the text.
+        another_sentence: true if a sentence of the chunk ends in it.
     """
 
     span: tuple[int, int]
-    words: int
-    denies: bool
+    text: str
+    another_sentence: bool
 
 
 class PutIn(Result):
@@ -121,41 +165,44 @@ class PutIn(Result):
     Attributes:
         text: the words, without their brackets.
         replaces: the chunk's words that they replace; empty if they were only added.
-        denies: true if either contains a negation, a limit or a number.
     """
 
     text: str
     replaces: str
-    denies: bool
 
 
 class QuoteCheck(Result):
     """Check of one quote.
 
     Attributes:
-        chunk_hash: the claimed chunk.
+        claimed_hash: the claimed chunk.
         quote: the words.
-        verdict: result of the check.
-        normalised: the normalisations that the match needed.
-        spans: its places, as (start, end) in code points of the chunk's own text.
-        citation: index in ``all_citations`` of that text (texts that differ only in white space have one hash);
-            null if the claimed chunk does not contain it.
-        found_in: hashes of the other chunks that contain it, if it is misattributed.
+        verdict: result of the check: characters, not meaning.
+        chunk_hash: the chunk that contains it; null if none does.
+        citation: index in ``all_citations`` of that chunk's text (texts that differ only in white space have one hash).
+        spans: its places, as (start, end) in code points of that text.
+        differences: all differences from that text, in order.
+        before: the rest of the chunk's sentence before it, at most 200 characters; null if it begins with a sentence.
+        after: the rest of the chunk's sentence after it, at most 200 characters; null if it ends with a sentence.
+        found_in: hashes of the chunks that contain it, if it is misattributed.
         reason: the reason why it was not checked; null if it was.
         left_out: of an elided quote, the text between its parts, one for each mark between two of them.
         put_in: of an elided quote, the words that it has in brackets.
     """
 
-    chunk_hash: str
+    claimed_hash: str
     quote: str
-    verdict: Literal["verbatim", "normalised", "elided", "misattributed", "not_found", "not_checked"]
-    normalised: list[str]
+    verdict: Literal["verbatim", "normalised", "altered", "elided", "misattributed", "not_found", "not_checked"]
+    chunk_hash: str | None
+    citation: int | None
     spans: list[tuple[int, int]]
-    citation: int | None = None
-    found_in: list[str]
+    differences: list[Difference]
+    before: str | None
+    after: str | None
     left_out: list[LeftOut]
     put_in: list[PutIn]
-    reason: str | None = None
+    found_in: list[str]
+    reason: str | None
 
 
 class UsedLabel(Result):
@@ -174,7 +221,7 @@ class UnknownLabel(Result):
 
 
 class UnreadableLabels(Result):
-    """A bracket that looks like a list of labels but could not be read whole, with its text."""
+    """Text in brackets, code, a tag or a comment that looks like a label but is in no form that is read."""
 
     text: str
     span: tuple[int, int]

@@ -1,11 +1,13 @@
 """The reference pages: Markdown made from the project's own types, code and messages.
 
-A page under ``docs/reference`` has a few written sentences and, between ``<!-- generated: NAME -->`` and
-``<!-- end -->``, what `SECTIONS` makes. ``python -m reference_pages`` writes it (`make contract`); a test compares.
+A page under ``docs/reference``, and ``docs/quotes.md``, has a few written sentences and, between
+``<!-- generated: NAME -->`` and ``<!-- end -->``, what `SECTIONS` makes. ``python -m reference_pages`` writes it
+(`make contract`); a test compares.
 
 - `markdown`: what all of them are written with.
 - `json_schemas`: types, bounds and defaults in words.
 - `settings`, `commands`, `metrics`, `log_events`, `error_codes`, `contract`: one page, or one page a task, each.
+- `difference_kinds`: the table of docs/quotes.md.
 - `links`: links that are right on a web view of the repository and mean nothing on the site.
 """
 
@@ -15,7 +17,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reference_pages import commands, contract, error_codes, links, log_events, metrics, settings
+from reference_pages import commands, contract, difference_kinds, error_codes, links, log_events, metrics, settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +34,7 @@ SECTIONS: dict[str, Callable[[], str]] = {
     "log_events": log_events.page,
     "errors": error_codes.errors,
     "exit_codes": error_codes.exit_codes,
+    "difference_kinds": difference_kinds.kinds,
     "envelopes": contract.envelopes,
     **{f"tasks/{name}": contract.maker(name) for name in contract.TASK_NAMES},
 }

@@ -41,52 +41,76 @@ def kinds(records: Sequence[CitationRecord]) -> list[tuple[str, list[int]]]:
     return [(found.kind, [side.index for side in found.sides]) for found in find_conflicts(records)]
 
 
-def test_records_that_agree_have_no_conflict() -> None:
-    """Other texts, other sources, the same chunk twice with one weight: nothing to report."""
-    agreeing = [record(), record(section="Chorus"), record("Salt ferries", "s2", 0.9), record("Oars", chunk_id="c1")]
-    assert find_conflicts(agreeing) == []
-    assert find_conflicts([]) == []
+AGREEING = [record(), record(section="Chorus"), record("Salt ferries", "s2", 0.9), record("Oars", chunk_id="c1")]
+WEIGHTS = [record(weight=0.5, chunk_id="c1"), record(weight=0.7, chunk_id="c2"), record(weight=0.9)]
+FALSE_HASH = hash_chunk("other")
+MIXED = [
+    record(weight=0.1),
+    record("Oars", chunk_id="c1"),
+    record(weight=0.2, source="s2"),
+    record(weight=0.3),
+    record("Ropes", chunk_id="c1", chunk_hash=FALSE_HASH),
+]
 
 
-def test_the_same_text_under_two_sources() -> None:
-    """All that hold it, whole, with their sources; white space does not make it another text."""
-    records = [record(), record("Oars"), record("Salt \n letters", "s2"), record()]
-    (found,) = find_conflicts(records)
-    assert found.kind == "same_text_two_sources"
-    assert [(side.index, side.source_id, side.span) for side in found.sides] == [
-        (0, "s1", (0, 12)),
-        (2, "s2", (0, 14)),
-        (3, "s1", (0, 12)),
-    ]
-    assert {side.chunk_hash for side in found.sides} == {hash_chunk("Salt letters")}
+@pytest.mark.parametrize(
+    ("records", "found"),
+    [
+        ([], []),
+        (AGREEING, []),
+        # the same text under two sources: all that hold it; white space or a false hash makes no other text of it
+        ([record(), record("Oars"), record("Salt \n letters", "s2")], [("same_text_two_sources", [0, 2])]),
+        (
+            [record(), record(source="s2", chunk_hash=FALSE_HASH)],
+            [("same_text_two_sources", [0, 1]), ("text_hash_mismatch", [1])],
+        ),
+        # one chunk id with several texts: one conflict of all; not where a chunk was only reflowed
+        (
+            [record(text, chunk_id="c1") for text in ("one oar", "two oars", "one oar", "no oars")],
+            [("chunk_id_two_texts", [0, 1, 2, 3])],
+        ),
+        ([record("a  b", chunk_id="c1"), record("a b", chunk_id="c1")], []),
+        # a text that is not what its hash was made of, or a text or hash version that can't be hashed at all
+        (
+            [record(), record("changed", chunk_hash=FALSE_HASH), CitationRecord(FALSE_HASH, "s1", "lone \ud800", 0.5)],
+            [("text_hash_mismatch", [1]), ("text_hash_mismatch", [2])],
+        ),
+        ([record("Oars", hash_version=99)], [("text_hash_mismatch", [0])]),
+        # the same chunk with two weights; the same text twice in a source is two chunks if their ids say so
+        ([record(weight=0.5), record(weight=0.7, section="Chorus")], [("weight_differs", [0, 1])]),
+        ([record(weight=1), record(weight=1.0)], []),
+        (WEIGHTS[:2], []),
+        (WEIGHTS[::2], [("weight_differs", [0, 1])]),
+        (WEIGHTS, []),
+        ([*WEIGHTS, record(weight=0.8)], [("weight_differs", [2, 3])]),
+        # by kind, then by index
+        (
+            MIXED,
+            [
+                ("chunk_id_two_texts", [1, 4]),
+                ("same_text_two_sources", [0, 2, 3]),
+                ("text_hash_mismatch", [4]),
+                ("weight_differs", [0, 3]),
+            ],
+        ),
+    ],
+)
+def test_conflicts_by_kind(records: list[CitationRecord], found: list[tuple[str, list[int]]]) -> None:
+    """Which kinds, and between which records."""
+    assert kinds(records) == found
 
 
-def test_a_false_hash_does_not_hide_that_texts_are_the_same() -> None:
-    """Texts are compared themselves, and the false hash is a conflict of its own."""
-    assert kinds([record(), record(source="s2", chunk_hash=hash_chunk("other"))]) == [
-        ("same_text_two_sources", [0, 1]),
-        ("text_hash_mismatch", [1]),
-    ]
-
-
-def test_one_chunk_id_with_two_texts() -> None:
-    """Of whatever sources; the spans hold the words that differ."""
-    records = [
-        record("The bus measured −84 dBu at night.", chunk_id="c1"),
-        record("Oars", chunk_id="c2"),
-        record("The bus measured −8 dBu at night.", "s2", chunk_id="c1"),
-    ]
-    (found,) = find_conflicts(records)
-    assert found.kind == "chunk_id_two_texts"
-    assert [(side.index, records[side.index].text[slice(*side.span)]) for side in found.sides] == [
-        (0, "−84"),
-        (2, "−8"),
-    ]
+def test_a_side_is_a_whole_text_with_its_source_and_hash() -> None:
+    """Where the texts are the same the span is all of each."""
+    (conflict,) = find_conflicts([record(), record("Salt \n letters", "s2")])
+    assert [(side.source_id, side.span) for side in conflict.sides] == [("s1", (0, 12)), ("s2", (0, 14))]
+    assert {side.chunk_hash for side in conflict.sides} == {hash_chunk("Salt letters")}
 
 
 @pytest.mark.parametrize(
     ("one", "other", "differing"),
     [
+        ("The bus measured −84 dBu at night.", "The bus measured −8 dBu at night.", ("−84", "−8")),
         ("a b c", "a x c", ("b", "x")),
         ("a c", "a b c", ("", "b ")),
         ("a b b c", "a b c", ("b ", "")),
@@ -100,65 +124,9 @@ def test_one_chunk_id_with_two_texts() -> None:
 def test_the_span_is_what_stands_between_common_beginning_and_end(
     one: str, other: str, differing: tuple[str, str]
 ) -> None:
-    """In whole words: a word that differs in a letter differs."""
-    (found,) = find_conflicts([record(one, chunk_id="c1"), record(other, chunk_id="c1")])
+    """In whole words: a word that differs in a letter differs; of whatever sources."""
+    (found,) = find_conflicts([record(one, chunk_id="c1"), record(other, "s2", chunk_id="c1")])
     assert tuple(text[slice(*side.span)] for text, side in zip((one, other), found.sides, strict=True)) == differing
-
-
-def test_three_texts_of_one_chunk_id_are_one_conflict() -> None:
-    """With a side for every record, those that agree with each other as well."""
-    records = [record(text, chunk_id="c1") for text in ("one oar", "two oars", "one oar", "no oars")]
-    assert kinds(records) == [("chunk_id_two_texts", [0, 1, 2, 3])]
-
-
-def test_white_space_is_no_second_text() -> None:
-    """A chunk that was only reflowed says the same."""
-    assert find_conflicts([record("a  b", chunk_id="c1"), record("a b", chunk_id="c1")]) == []
-
-
-def test_a_text_that_does_not_match_its_hash() -> None:
-    """Each such record by itself; also where the text or the version of the hash can't be hashed at all."""
-    records = [
-        record(),
-        record("changed", chunk_hash=hash_chunk("Salt letters")),
-        CitationRecord(hash_chunk("x"), "s1", "lone \ud800", 0.5),
-        record("Oars", hash_version=99),
-    ]
-    assert kinds(records) == [("text_hash_mismatch", [index]) for index in (1, 2, 3)]
-    (side,) = find_conflicts(records)[0].sides
-    assert (side.chunk_hash, side.span) == (hash_chunk("Salt letters"), (0, 7))
-
-
-def test_a_weight_that_differs_for_the_same_chunk() -> None:
-    """Cited in two sections with two weights; 1 and 1.0 are one weight."""
-    assert kinds([record(weight=0.5), record(weight=0.7, section="Chorus")]) == [("weight_differs", [0, 1])]
-    assert kinds([record(weight=1), record(weight=1.0)]) == []
-
-
-def test_other_chunks_may_have_other_weights() -> None:
-    """The same text twice in a source is two chunks if their ids say so; without ids it is one."""
-    one, other = record(weight=0.5, chunk_id="c1"), record(weight=0.7, chunk_id="c2")
-    assert kinds([one, other]) == []
-    assert kinds([one, record(weight=0.7)]) == [("weight_differs", [0, 1])]
-    assert kinds([one, other, record(weight=0.9)]) == []
-    assert kinds([one, other, record(weight=0.9), record(weight=0.8)]) == [("weight_differs", [2, 3])]
-
-
-def test_kinds_come_in_order() -> None:
-    """By kind, then by the records' indices."""
-    records = [
-        record(weight=0.1),
-        record("Oars", chunk_id="c1"),
-        record(weight=0.2, source="s2"),
-        record(weight=0.3),
-        record("Ropes", chunk_id="c1", chunk_hash=hash_chunk("x")),
-    ]
-    assert kinds(records) == [
-        ("chunk_id_two_texts", [1, 4]),
-        ("same_text_two_sources", [0, 2, 3]),
-        ("text_hash_mismatch", [4]),
-        ("weight_differs", [0, 3]),
-    ]
 
 
 @given(record_lists)

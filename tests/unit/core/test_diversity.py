@@ -216,12 +216,20 @@ def test_every_candidate_is_kept_or_dropped_once(found: list[tuple[str, str]], m
         assert left == [one for one in candidates if one in left]
 
 
-def test_copies_with_another_word_leave() -> None:
-    """Of near duplicates the first stays, also where it is ahead of all others."""
-    text = "The ribbon is kept dry and upright in the cupboard beside the door of the room."
-    copies = [candidate("a", text=text), candidate("b", text=text.replace("dry", "cool")), candidate("c", text=text)]
-    assert dropped(diversified(copies, 1.0, None)) == [("c", "duplicate"), ("b", "near duplicate")]
+def test_copies_in_other_case_and_punctuation_leave() -> None:
+    """Of near duplicates the first stays, also where it is ahead of all others; one of another word is none."""
+    text = "The ribbon is kept dry and upright (in the cupboard)."
+    copies = [
+        candidate(name, text=copy) for name, copy in zip("abcd", (text, text.upper(), text, text[:-2]), strict=True)
+    ]
+    assert dropped(diversified(copies, 1.0, None)) == [
+        ("c", "duplicate"),
+        ("b", "near duplicate"),
+        ("d", "near duplicate"),
+    ]
     assert dropped(diversified(copies[1:2], 1.0, None, copies[:1])) == [("b", "near duplicate")]
+    others = [candidate(word, text=text.replace("dry", word)) for word in ("dry", "cool", "not dry", "4")]
+    assert dropped(diversified(others, 1.0, None)) == []
 
 
 def test_an_empty_text_takes_no_place() -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.unit.growth import assert_linear
 
 from worker.core.citations.answering import check_answer
-from worker.core.citations.labels import find_labels
+from worker.core.citations.labels import LabelReading
 from worker.core.prompting.context import LabelledSource, Source
 from worker.core.prompting.extractive import NO_ANSWER, answer, code_answer
 
@@ -91,7 +91,7 @@ def test_a_worse_source_counts_less() -> None:
     """10 / (9 + rank): from rank 12 on an equally relevant sentence has less than half of the first one's score."""
     names = ["oak", "elm", "ash", "yew", "fir", "bay", "fig", "nut", "pear", "plum", "pine", "palm", "teak", "vine"]
     texts = [f"Ribbon {name} {name}wood {name}leaf." for name in names]
-    found = find_labels(answer("ribbon", labelled(*texts), most_sentences=20))
+    found = LabelReading(answer("ribbon", labelled(*texts), most_sentences=20)).labels
     assert [label.name for label in found] == [f"S{rank}" for rank in range(1, 12)]
 
 
@@ -123,7 +123,7 @@ def test_nothing_is_said_twice(again: str) -> None:
 def test_nothing_relevant_is_said_so(question: str, given_sources: list[str]) -> None:
     """One honest sentence, without a label; headings and fragments answer nothing."""
     assert answer(question, labelled(*given_sources)) == NO_ANSWER
-    assert find_labels(NO_ANSWER) == []
+    assert LabelReading(NO_ANSWER).labels == []
 
 
 # --- limits -------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ def test_the_limits_hold(given_sources: list[Source], most: tuple[int, int]) -> 
     """No sources make an answer exceed the limits of sentences and characters."""
     found = answer(QUESTION, labelled(*given_sources), *most)
     if found != NO_ANSWER:
-        assert len(find_labels(found)) <= most[0]
+        assert len(LabelReading(found).labels) <= most[0]
         assert len(found) <= most[1]
 
 
@@ -216,7 +216,7 @@ def test_code_stays_inside_its_block(code: str) -> None:
         assert not code.strip()
         return
     assert code.strip("\n") in found
-    assert [label.name for label in find_labels(found)] == ["S1"]
+    assert [label.name for label in LabelReading(found).labels] == ["S1"]
 
 
 @pytest.mark.parametrize(

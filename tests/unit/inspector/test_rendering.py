@@ -38,7 +38,7 @@ def report(text: str) -> str:
         {"index": 0, "chunk_hash": "h", "source_id": "d" + text, "span": [0, 9], "tokens": [[2, 5]]},
         {"index": 0, "chunk_hash": "h", "source_id": "d" + text, "span": [3, 15], "tokens": []},
     ]
-    conflict = {"kind": "disagreement", "differs": ["number"], "sides": sides}
+    conflict = {"kind": "possible_disagreement", "differs": ["number"], "sides": sides}
     replay = Replay.model_validate(poisoned(example("pinned_replay.result"), text, kept=NAMES))
     edited = replay.pins[0].model_copy(update={"verdict": "edited", "found_hash": "new"})
     drift = replay.model_copy(update={"pins": [edited, *replay.pins[1:]]})

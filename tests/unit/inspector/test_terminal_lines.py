@@ -19,18 +19,21 @@ from worker.adapters.postgres.run_list import RunFilter
 from worker.inspector.terminal.answer import answer_lines, source_lines, turn_lines
 from worker.inspector.terminal.citations import citations_lines
 from worker.inspector.terminal.drift import drift_lines
-from worker.inspector.terminal.lines import MARKS, QUOTED, Line
 from worker.inspector.terminal.pane import wrapped
 from worker.inspector.terminal.runs import run_filter
 from worker.inspector.terminal.trace import MOST_CANDIDATES, candidates_lines, trace_lines
 from worker.inspector.view.candidates import CandidateView
 from worker.inspector.view.citations import citations_view
 from worker.inspector.view.drift import drift_view
+from worker.inspector.view.quotes import checked_quote
 from worker.inspector.view.run import RunView, run_view
-from worker.inspector.view.sources import SourceView, checked_quote
+from worker.inspector.view.sources import SourceView
+from worker.inspector.view.wording import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from worker.inspector.terminal.lines import Line
 
 CONSOLE = Console(file=io.StringIO(), width=80)
 
@@ -43,7 +46,7 @@ def all_lines(text: str) -> list[Line]:
         {"index": 0, "chunk_hash": "h", "source_id": "d" + text, "span": [0, 9], "tokens": [[2, 5]]},
         {"index": 0, "chunk_hash": "h", "source_id": "d" + text, "span": [3, 15], "tokens": []},
     ]
-    cited["conflicts"] = [{"kind": "disagreement", "differs": ["number"], "sides": sides}]
+    cited["conflicts"] = [{"kind": "possible_disagreement", "differs": ["number"], "sides": sides}]
     replay = Replay.model_validate(poisoned(example("pinned_replay.result"), text, kept=NAMES))
     edited = replay.pins[0].model_copy(update={"verdict": "edited", "found_hash": "new"})
     drift = replay.model_copy(update={"pins": [edited, *replay.pins[1:]]})
@@ -86,21 +89,28 @@ def test_markup_is_text() -> None:
     assert "8;;" not in as_printed(all_lines(text))
 
 
+def styles(line: Line) -> dict[str, str]:
+    """Parts of a line that have a role."""
+    roles = {style: role for role, style in MARKS.items()}
+    spans = line.text.spans[line.text.plain.startswith("source") :]  # without its name
+    return {line.text.plain[span.start : span.end]: roles[str(span.style)] for span in spans if span.style in roles}
+
+
 def test_quoted_words_are_marked_at_their_spans() -> None:
-    """Exactly; what a quote leaves out is struck out, and a denial among it is red."""
+    """Exactly; what a quote leaves out is struck out, what differs is marked, and the sentence around it is dim."""
     text = "Before. The old pump in this house must not be run outside at night. After."
-    quote = checked_quote("The old pump in this house must […] be run outside at night", text)
+    quote = checked_quote("Old pump in this house must […] be run outside", text)
     source = SourceView("S1", "c", "x", "d", "title", 3, None, None, text, quote.verdict, (quote,))
-    styled = {
-        row.text.plain[span.start : span.end]: span.style
-        for row in source_lines(source, whole=True)
-        for span in row.text.spans
-        if span.style in MARKS.values()
-    }
-    expected = {text[start:end]: QUOTED for start, end in quote.spans}
-    expected |= {text[start:end]: MARKS["denied" if denies else "left_out"] for (start, end), denies in quote.left_out}
+    *said, blank, whole = source_lines(source, whole=True)[2:]
     assert quote.verdict == "elided"
-    assert styled == expected
+    assert [line.text.plain for line in said] == [
+        "quote  Old pump in this house must […] be run outside",
+        "source  The old pump in this house must not be run outside at night.",
+        "differs  the case of the first letter: O for o",
+    ]
+    assert styles(said[1]) == {"The ": "around", "o": "differs", "not": "left_out", " at night.": "around"}
+    assert styles(whole) == {**{text[start:end]: "quoted" for start, end in quote.spans}, "not": "left_out"}
+    assert not blank.text
 
 
 @pytest.mark.parametrize("text", ["word " * 200_000, "x" * 1_000_000, "\n" * 1_000_000, "漢" * 1_000_000], ids=range(4))

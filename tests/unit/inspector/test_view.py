@@ -19,8 +19,10 @@ from worker.inspector.view.candidates import Leg, LegRank, Ranking
 from worker.inspector.view.citations import citations_view, conflict_key
 from worker.inspector.view.drift import drift_view
 from worker.inspector.view.pieces import cut, steps_each, word_diff
+from worker.inspector.view.quotes import MOST_PIECES, checked_quote, quote_facts
 from worker.inspector.view.run import About, RecordedPlace, run_view
-from worker.inspector.view.sources import SourceView, checked_quote
+from worker.inspector.view.sources import SourceView
+from worker.inspector.view.wording import JOINS
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "contract" / "examples"
 HUM = "report-2023-001"
@@ -116,17 +118,64 @@ def test_unknown_and_unreadable_marks_are_said() -> None:
     assert any(problem == "unreadable" for _, problem in problems)
 
 
-def test_an_elided_quote_shows_the_denial_that_it_left_out() -> None:
-    """The left-out words stand between the quoted parts, and are marked if a denial is among them."""
-    text = "Reels with a blue dot may under no circumstances be baked before Greta has checked the splices."
-    view = checked_quote("Reels with a blue dot may … be baked before Greta has checked", text)
+def facts_of(quote: str, text: str) -> dict[str, list[tuple[str, ...]]]:
+    """Each fact of a quote, as texts with their roles."""
+    found = quote_facts(checked_quote(quote, text), text)
+    return {name: [(piece.text, *piece.marks) for piece in pieces] for name, pieces in found}
+
+
+def test_an_altered_quote_shows_both_texts_and_what_differs() -> None:
+    """Each difference at its place in both, its kind in words, and the sentence around the passage."""
+    text = "It is quiet. The gain of the desk is 3.5 dB above the floor. Nothing else was measured."
+    assert facts_of("gain of the desk is 45 dB, above", text) == {
+        "quote": [("gain of the desk is ",), ("45", "differs"), (" dB",), (",", "differs"), (" above",)],
+        "source": [
+            ("The ", "around"),
+            ("gain of the desk is ",),
+            ("3.5", "differs"),
+            (" dB above",),
+            (" the floor.", "around"),
+        ],
+        "differs": [
+            *(("other words or numbers: ",), ("45", "differs"), (" for ",), ("3.5", "differs")),
+            *(("\nother punctuation: ",), (",", "differs")),
+        ],
+    }
+
+
+def test_a_word_for_word_quote_shows_how_its_sentence_goes_on() -> None:
+    """A denial behind it is seen; of a whole sentence there is nothing to say."""
+    text = "Das Medikament wirkt nicht bei Kindern."
+    assert facts_of("Das Medikament wirkt", text) == {
+        "source": [("Das Medikament wirkt",), (" nicht bei Kindern.", "around")]
+    }
+    assert facts_of(text, text) == {}
+
+
+def test_an_elided_quote_shows_what_it_left_out_and_put_in() -> None:
+    """Between the quoted parts, in the source too; said if it joins two sentences."""
+    text = "Reels with a blue dot may not be baked. They may be sold by Greta at noon."
+    view = checked_quote("Reels with a blue dot may […] be sold by [her] at noon", text)
     assert view.verdict == "elided"
-    assert view.denies
-    ((span, denies),) = view.left_out
-    assert denies
-    assert text[slice(*span)].strip() == "under no circumstances"
     shown = dataclasses.replace(source("S1", text), quotes=(view,))
-    assert [piece.marks for piece in shown.pieces] == [("quoted",), ("denied",), ("quoted",), ()]
+    assert [(piece.text, *piece.marks) for piece in shown.pieces] == [
+        *(("Reels with a blue dot may", "quoted"), (" ",), ("not be baked. They may", "left_out"), (" ",)),
+        *(("be sold by", "quoted"), (" ",), ("Greta", "left_out"), (" ",), ("at noon", "quoted"), (".",)),
+    ]
+    facts = facts_of(view.quote, text)
+    assert facts["put in"] == [("her", "differs"), (" for ",), ("Greta", "differs")]
+    assert facts["left out"] == [(JOINS,)]
+
+
+def test_a_quote_with_very_many_differences_is_cut() -> None:
+    """Of each kind some are listed and the others counted; the texts end after so many pieces."""
+    words = [f"word{i}" for i in range(2000)]
+    text = " ".join(words)
+    facts = facts_of(", ".join(words), text)
+    assert facts["differs"] == [("other punctuation: ",), (",", "differs")]
+    assert len(facts["quote"]) == MOST_PIECES + 1
+    changed = " ".join(f"new{i}" if i % 5 == 0 else word for i, word in enumerate(words))
+    assert facts_of(changed, text)["differs"][-1] == ("; and 394 more",)
 
 
 def test_a_long_source_is_shown_around_its_quote() -> None:
@@ -236,9 +285,6 @@ def test_citations_are_grouped_by_section_with_their_checks() -> None:
     assert [(one.verdict, one.integrity, one.authorised) for one in view.citations] == [
         (check.verdict, check.integrity, check.authorised) for check in answer.verification
     ]
-    assert [(quote.verdict, list(quote.spans)) for quote in view.quotes] == [
-        (quote.verdict, list(quote.spans)) for quote in answer.quotes
-    ]
 
 
 def conflicting() -> Citations:
@@ -251,7 +297,7 @@ def conflicting() -> Citations:
         {"index": i, "chunk_hash": f"sha256:{i}", "source_id": f"d{i}", "span": [0, len(text)], "tokens": tokens}
         for (i, text), tokens in zip(enumerate(texts), ([[15, 18]], []), strict=True)
     ]
-    conflict = {"kind": "disagreement", "differs": ["negation"], "sides": sides}
+    conflict = {"kind": "possible_disagreement", "differs": ["negation"], "sides": sides}
     document = {"by_section": {"unknown": cited}, "all_citations": cited, "total_count": 2, "source_ids": ["d0", "d1"]}
     whole = example("build_citations.result")
     return Citations.model_validate(

@@ -10,7 +10,6 @@ import pytest
 
 from retrieval_client.contract import pinned, results
 from worker.adapters.providers.local_model import read
-from worker.core.citations import answering
 from worker.inspector.view.answer import answer_views
 from worker.inspector.view.sources import SourceView
 from worker.inspector.view.wording import BANDS, MEASURED_WITH, VOCABULARY, nearness, said, wording
@@ -32,7 +31,7 @@ def test_each_code_of_the_contract_has_its_words() -> None:
     assert codes(results.TopK, "short_reason") <= VOCABULARY["reason"].keys()
     assert codes(pinned.QuoteCheck, "verdict") <= VOCABULARY["quote"].keys()
     assert codes(pinned.Pinned, "verdict") <= VOCABULARY["pin"].keys()
-    assert {*typing.get_args(answering.QuoteVerdict)} <= VOCABULARY["quote"].keys()
+    assert codes(pinned.Difference, "kind") == VOCABULARY["kind"].keys()
 
 
 def test_only_what_has_its_recorded_hash_is_good() -> None:
@@ -40,6 +39,16 @@ def test_only_what_has_its_recorded_hash_is_good() -> None:
     good = {(kind, code) for kind, found in VOCABULARY.items() for code, one in found.items() if one.tone == "good"}
     assert good == {("pin", "exact"), ("pin", "matched"), ("drift", "same")}
     assert said("difference", "same").tone == said("quote", "exact").tone == "plain"
+
+
+def test_a_quote_that_differs_is_amber_and_one_that_is_not_there_red() -> None:
+    """On every face, which all take their colours from here."""
+    tones = {code: one.tone for code, one in VOCABULARY["quote"].items()}
+    assert tones == {
+        **dict.fromkeys(("verbatim", "normalised"), "plain"),
+        **dict.fromkeys(("altered", "elided", "not_checked"), "fair"),
+        **dict.fromkeys(("misattributed", "not_found"), "bad"),
+    }
 
 
 @pytest.mark.parametrize(

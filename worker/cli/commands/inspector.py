@@ -44,9 +44,8 @@ def report(
         raise WrongUsage(_MISSING) from None
 
     with opened_for(caller, claims, token) as (engine, _, principal):
-        content = report_html(
-            RunViews(engine.reading, engine.paths), principal, name_of(subject, run, step), datetime.now(UTC)
-        )
+        views = RunViews(engine.reading, engine.paths, engine.accepted)
+        content = report_html(views, principal, name_of(subject, run, step), datetime.now(UTC))
     try:
         write_private(html, content.encode())
     except OSError as error:

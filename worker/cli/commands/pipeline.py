@@ -57,6 +57,7 @@ def ask(
     Example: [bold]retrieval-worker ask "add hi-hats" --mode code --context 'sound("bd*4")'[/bold]
     """
     from retrieval_client import RunPipeline
+    from worker import settings
     from worker.cli.reports.pipeline_answer import answer_report
 
     by = sent_as(caller, claims, token, timeout, required=False)
@@ -75,12 +76,13 @@ def ask(
     wanted |= {name: value for name, value in numbers.items() if value is not None}
     if record:
         wanted["run"] = run_name(*record)
+    accepted = settings.load_unconnected().citations.accepted
     client = client_of(broker, backend, by.signer)
     answer = _answered(client, wanted_job(RunPipeline, wanted), timeout)
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
-        console.print(answer_report(answer))
+        console.print(answer_report(answer, accepted=accepted))
 
 
 def _answered(client: Client, job: RunPipeline, timeout: float) -> PipelineAnswer:

@@ -1,34 +1,48 @@
 """PDF files, read by PDFium as Chromium's viewer copies from them.
 
-Of the free readers it tears and glues fewest words. Three things are mended:
+Of the free readers it tears and glues fewest words. These are mended:
 
-- a hyphen at a line's end stays with its line, unless the document has the word whole elsewhere;
+- a hyphen at a line's end stays with its line, unless the document has the word whole elsewhere; a path that goes on in
+  the next line is joined if it has that whole;
 - accents that a font draws as characters of their own (``F¨ur``) join their letters;
+- the number of a footnote is no part of its first word;
+- an address over several lines is whole where the page links to it;
+- a sentence that goes on over a page's end is whole on the page where it begins;
 - the outline gives sections: a page is cut where it has an entry's title.
 """
 
 from __future__ import annotations
 
+import ctypes
 import re
 import unicodedata
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from worker.cli.documents.page_breaks import join_page_breaks
 from worker.cli.documents.passages import Content, Passage, UnreadableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
 MOST_PAGES = 20_000
 _MOST_ENTRIES = 100_000
 _MOST_CHARACTERS = 100_000_000
+_MOST_LINKS, _LONGEST_ADDRESS = 200, 500
+"""Of a page; bytes."""
 _PASSWORD, _SECURITY = 4, 5  # FPDF_ERR_PASSWORD, FPDF_ERR_SECURITY
 
 _ACCENTS = {"¨": "\u0308", "´": "\u0301", "ˆ": "\u0302", "˜": "\u0303", "¸": "\u0327", "˚": "\u030a", "ˇ": "\u030c"}
 _ACCENTED = re.compile(f"([{''.join(_ACCENTS)}])([A-Za-zı])")
 # PDFium says where it takes a hyphen for that of a line's end.
 _HYPHENATED = re.compile(r"\b(\w++)(?:[\x02\ufffe]|-\n)(\w++)")
+_UNBROKEN = {ord("\n"): None, 0x02: "-", 0xFFFE: "-"}
+_NUMBERED = re.compile(r"^[\d¹²³⁴-⁹⁰]{1,3}(?=[^\W\d_¹²³⁴-⁹⁰])", re.MULTILINE)
+_GLUED = re.compile(r"^([\d¹²³⁴-⁹⁰]{1,3})([^\W\d_¹²³⁴-⁹⁰]{2,})", re.MULTILINE)
+_RAISED = 0.2
+"""Distance from a line's foot to that of a footnote's number, at least, by the number's height."""
+_PATH_BREAKS = ("/", ".", "_", "~", "=", "&", "?")
 _WORD = re.compile(r"\w++")
 
 
@@ -48,7 +62,7 @@ def read(path: Path) -> Content:
         raise UnreadableError("it is encrypted" if locked else "it is no PDF, or broken") from None
     if pages > MOST_PAGES:
         raise UnreadableError(f"it has {pages:,} pages, more than {MOST_PAGES:,}")
-    texts = _mended([*_texts(document, pages)])
+    texts = _mended(join_page_breaks([*_texts(document, pages)]))
     if not any(text.strip() for text in texts):
         raise UnreadableError("its pages have no text: scanned pages need OCR first")
     title = document.get_metadata_dict().get("Title", "")
@@ -63,7 +77,8 @@ def _texts(document: Any, pages: int) -> Iterator[str]:
     for i in range(pages):
         try:
             page = document[i]
-            text = page.get_textpage().get_text_range().replace("\r\n", "\n")
+            text = _with_numbers_apart(page.get_textpage()).replace("\r\n", "\n")
+            text = _with_whole_addresses(text, islice(_addresses(document, page), _MOST_LINKS))
             page.close()
         except pypdfium2.PdfiumError:
             raise UnreadableError(f"its page {i + 1} is broken") from None
@@ -73,20 +88,88 @@ def _texts(document: Any, pages: int) -> Iterator[str]:
         yield text
 
 
-def _mended(texts: Sequence[str]) -> list[str]:
-    r"""Return pages with accents on their letters, and words that the document has whole not torn.
+def _with_numbers_apart(page: Any) -> str:
+    """Return the text of a page, with a blank after a raised number that begins a line, glued to a word."""
+    from pypdfium2 import raw  # noqa: PLC0415 -- an extra
 
-    >>> _mended(["A f¨ur exam\x02ple, well-\nread", "An example"])
-    ['A für example, well-\nread', 'An example']
+    x, baseline = ctypes.c_double(), ctypes.c_double()
+
+    def apart(match: re.Match[str]) -> str:
+        raw.FPDFText_GetCharOrigin(page, match.end(), x, baseline)
+        _, bottom, _, top = page.get_charbox(match.start())
+        return f"{match[0]} " if bottom - baseline.value > _RAISED * (top - bottom) else match[0]
+
+    return _NUMBERED.sub(apart, page.get_text_range())
+
+
+def _addresses(document: Any, page: Any) -> Iterator[str]:
+    """Yield the addresses that a page links to."""
+    from pypdfium2 import raw  # noqa: PLC0415 -- an extra
+
+    place, link, address = ctypes.c_int(0), raw.FPDF_LINK(), ctypes.create_string_buffer(_LONGEST_ADDRESS)
+    while raw.FPDFLink_Enumerate(page, place, link):
+        action = raw.FPDFLink_GetAction(link)
+        if 0 < raw.FPDFAction_GetURIPath(document, action, address, _LONGEST_ADDRESS) <= _LONGEST_ADDRESS:
+            yield address.value.decode("latin-1")
+
+
+def _with_whole_addresses(text: str, addresses: Iterable[str]) -> str:
+    r"""Return a page without the line ends inside of addresses.
+
+    >>> _with_whole_addresses("See https://\na.example/x\ufffey, or", ["https://a.example/x-y"])
+    'See https://a.example/x-y, or'
+    """
+    whole = text.translate(_UNBROKEN)
+    for address in dict.fromkeys(addresses):
+        if whole.count(address) > text.count(address):
+            torn = r"\n?".join("[-\x02\ufffe]" if sign == "-" else re.escape(sign) for sign in address)
+            text = re.sub(torn, address.replace("\\", r"\\"), text)
+    return text
+
+
+def _mended(texts: Sequence[str]) -> list[str]:
+    r"""Return pages with accents on their letters, and not torn or glued what the document has elsewhere.
+
+    >>> _mended(["A f¨ur exam\x02ple, well-\nread, in /var/\nlog, and/\nor", "1An example: /var/log. An Om.\n3Com"])
+    ['A für example, well-\nread, in /var/log, and/\nor', '1 An example: /var/log. An Om.\n3Com']
     """
     accented = [_ACCENTED.sub(_composed, text) for text in texts]
     words = {word for text in accented for word in _WORD.findall(_HYPHENATED.sub(" ", text))}
+    tokens = {_bare(token) for text in accented for token in text.split() if "/" in token or _is_hangul(token[:1])}
 
     def joined(match: re.Match[str]) -> str:
         whole = match[1] + match[2]
         return whole if whole in words else f"{match[1]}-\n{match[2]}"
 
-    return [re.sub("[\x02\ufffe]", "-\n", _HYPHENATED.sub(joined, text)) for text in accented]
+    def apart(match: re.Match[str]) -> str:
+        return f"{match[1]} {match[2]}" if match[2].istitle() and match[2] in words else match[0]
+
+    accented = [_GLUED.sub(apart, text) for text in accented]
+    whole_words = (re.sub("[\x02\ufffe]", "-\n", _HYPHENATED.sub(joined, text)) for text in accented)
+    return [_with_whole_tokens(text, tokens) for text in whole_words]
+
+
+def _with_whole_tokens(text: str, whole: Collection[str]) -> str:
+    """Return a page whose paths and Korean words, which break without a hyphen, are joined if they are among others."""
+    pieces: list[str] = []
+    last = ""
+    for line in text.split("\n"):
+        tokens = line.split()
+        first = tokens[0] if tokens else ""
+        is_path = (last.endswith(_PATH_BREAKS) and "/" in last) or (last and first.startswith("/"))
+        is_torn = bool(first and (is_path or _is_hangul(last[-1:] + first[0])) and _bare(last + first) in whole)
+        pieces += ["" if is_torn or not pieces else "\n", line]
+        last = last + first if is_torn and len(tokens) == 1 else tokens[-1] if tokens else ""
+    return "".join(pieces)
+
+
+def _is_hangul(text: str) -> bool:
+    return bool(text) and all("가" <= sign <= "힣" for sign in text)
+
+
+def _bare(token: str) -> str:
+    """Return a path without the marks around it."""
+    return token.strip("()[]{}<>\"'“”‘’«»„‚,;:.!?")
 
 
 def _composed(match: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ from worker.core.citations.document import read_citations_json
 from worker.inspector.view.candidates import title_of
 from worker.inspector.view.pieces import word_diff as compare_words
 from worker.inspector.view.run import run_view
-from worker.inspector.view.wording import STYLES, said
+from worker.inspector.view.wording import MARKS, STYLES, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ def _excerpt(text: str, start: int, end: int, tokens: Sequence[Sequence[int]]) -
     position = first
     for token_start, token_end in tokens:
         if token_end <= last:
-            shown += [_flat(text[position:token_start]), (_flat(text[token_start:token_end]), "bold magenta")]
+            shown += [_flat(text[position:token_start]), (_flat(text[token_start:token_end]), MARKS["differs"])]
             position = token_end
     return styled(*shown, _flat(text[position:last]), "…" if last < end else "")
 

@@ -9,11 +9,13 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 
-from worker.cli.reports.answers import short
+from worker.cli.reports.answers import short, verdict_cell
 from worker.cli.terminal import styled
+from worker.core.citations.quoting.differences import ACCEPTED
 from worker.core.prompting.costs import written
-from worker.inspector.view.run import run_view
-from worker.inspector.view.wording import STYLES, said
+from worker.inspector.view.quotes import quote_facts
+from worker.inspector.view.run import About, run_view
+from worker.inspector.view.wording import MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,21 +25,34 @@ if TYPE_CHECKING:
 
     from retrieval_client.contract.answers import Cited, PipelineAnswer
     from retrieval_client.contract.results import Cost
+    from worker.core.citations.answering import QuoteCheck
+    from worker.inspector.view.pieces import Piece
+    from worker.inspector.view.quotes import Role
+    from worker.inspector.view.run import RunView
+    from worker.inspector.view.sources import SourceView
 
 SNIPPET = 240
 _LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"
 
 
-def answer_report(answer: PipelineAnswer, *, brief: bool = False) -> Group:
-    """Build the report of an answer; ``brief``: each source on one line."""
-    return Group(*_parts(answer, brief))
+def answer_report(answer: PipelineAnswer, *, brief: bool = False, accepted: frozenset[str] = ACCEPTED) -> Group:
+    """Build the report of an answer.
+
+    Args:
+        answer: the answer.
+        brief: True for each source on one line.
+        accepted: kinds of differences that a ``normalised`` quote may have.
+    """
+    return Group(*_parts(answer, run_view(answer, About(accepted=accepted)), brief))
 
 
-def _parts(answer: PipelineAnswer, brief: bool) -> Iterator[RenderableType]:
+def _parts(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterator[RenderableType]:
     yield Padding(_said(answer), (0, 0, 1, 2))
-    yield from map(styled, run_view(answer).said)
+    yield from map(styled, view.said)
     if answer.citations:
         yield styled("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
+    if not brief:
+        yield from (part for source in view.sources for quote in source.quotes for part in _quote_parts(quote, source))
     if answer.unknown_labels:
         yield _line("unknown labels", ", ".join(answer.unknown_labels), "red")
     if answer.unreadable_labels:
@@ -94,8 +109,20 @@ def _quote(citation: Cited) -> Text:
     """Return what is said of the words that are quoted with a label."""
     if citation.quote is None:
         return styled(("nothing is quoted", "dim"))
-    verdict = said("quote", citation.quote)
-    return styled((verdict.words, STYLES[verdict.tone]))
+    return verdict_cell("quote", citation.quote)
+
+
+def _quote_parts(quote: QuoteCheck, source: SourceView) -> Iterator[RenderableType]:
+    """Yield what is said of a quote: both texts, what differs, and the sentence around it."""
+    facts = [*quote_facts(quote, source.text)]
+    if facts:
+        yield styled((f"[{source.label}]", "bold cyan"), " ") + verdict_cell("quote", quote.verdict)
+    for name, pieces in facts:
+        yield Padding(styled((f"{name}: ", MARKS["around"]), *map(_marked, pieces)), (0, 0, 0, 5))
+
+
+def _marked(piece: Piece[Role]) -> tuple[str, str]:
+    return piece.text, next((style for mark, style in MARKS.items() if mark in piece.marks), "")
 
 
 def where(citation: Cited) -> str:

@@ -14,6 +14,7 @@ The modules, each importing only from those before it:
 - `asyncapi`: the AsyncAPI document.
 - `hybrid_examples`, `pipeline_examples`, `examples`: examples of every object.
 - `hash_vectors`: test vectors of the chunk hash.
+- `core.citations.quoting.differences`: the kinds of differences.
 
 A new task is one line in `contract.registry.TASKS`, one in `rules.RULES` if its fields depend on each other, and an
 `example` of its job and of its answer, in their types.
@@ -25,6 +26,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from worker.cli.schemas import asyncapi, examples, hash_vectors, objects, typescript
+from worker.core.citations.quoting.differences import ACCEPTED, KINDS, NEVER_ACCEPTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,9 +60,26 @@ def files() -> dict[str, bytes]:
         **{f"{name}.json": as_json(schema) for name, schema in found.items()},
         **{f"examples/{name}.json": as_json(value) for name, (_, value) in examples.examples().items()},
         "asyncapi.json": as_json(asyncapi.document()),
+        "difference-kinds.json": as_json(_difference_kinds(), ascii_only=True),
         "hash-vectors.json": as_json(hash_vectors.document(), ascii_only=True),
         "types.ts": typescript.document(found).encode(),
     }
+
+
+def _difference_kinds() -> dict[str, Any]:
+    """Return the closed list of kinds, each with an example of a source and a quote."""
+    kinds = [
+        {
+            "kind": kind,
+            "description": description,
+            "source": source,
+            "quote": quote,
+            "accepted_by_default": kind in ACCEPTED,
+            "can_be_accepted": kind not in NEVER_ACCEPTED,
+        }
+        for kind, (description, source, quote) in KINDS.items()
+    ]
+    return {"kinds": kinds}
 
 
 def client_examples() -> bytes:

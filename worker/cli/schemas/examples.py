@@ -177,15 +177,19 @@ def _citations(record: Schema) -> Citations:
     cited = CitationRecord(hash_chunk(_FIRST), "report-2023", _FIRST, record["weight"], record["section"], HASH_VERSION)
     start = _FIRST.index("a steady")
     quote = QuoteCheck(
-        chunk_hash=cited.chunk_hash,
+        claimed_hash=cited.chunk_hash,
         quote="a steady 50 Hz hum",
         verdict="verbatim",
-        normalised=[],
-        spans=[(start, start + 18)],
+        chunk_hash=cited.chunk_hash,
         citation=0,
-        found_in=[],
+        spans=[(start, start + 18)],
+        differences=[],
+        before=_FIRST[:start],
+        after=_FIRST[start + 18 :],
         left_out=[],
         put_in=[],
+        found_in=[],
+        reason=None,
     )
     return Citations(
         schema_version=SCHEMA_VERSION,

@@ -2,30 +2,28 @@
 
 ``supported`` of a sentence is a number in [0, 1]:
 
-- 1.0 if the whole sentence stands in a source whose label stands with it, as `core.citations.quoting` finds quotes;
+- 1.0 if the whole sentence stands, ``verbatim`` or ``normalised``, in a source whose label stands with it
+  (`core.citations.quoting`);
 - else the share of its different terms (`worker.core.text.terms`) that stand in the sources whose labels stand with it,
-  taken together;
+  taken together; those of a quote with any other verdict do not count as standing there;
 - 0.0 if no given label stands with it, and ``None`` if it has no term, so that there is nothing to support.
-
-A quote whose marks leave out a denial, a limit or a number does not count: its terms are taken for missing, and a
-sentence that is such a quote has 0.0.
 
 So it says how much of the wording is in the sources, and nothing of meaning: a denial has nearly all words of what it
 denies. Passages in quotation marks are checked word for word, each with its own verdict.
 
 Time is bounded: the quotes of one answer take at most `MAX_STEPS` of work together, and a quote that needs more than
-its share is ``unchecked``.
+its share is ``not_checked``.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from worker.core.citations.quoting import check_quote
 from worker.core.citations.budget import STEPS_PER_JOB, SearchBudget
-from worker.core.citations.quoting.findings import QuotedChunk
+from worker.core.citations.quoting import QuotedChunk, check_quote
+from worker.core.citations.quoting.differences import ACCEPTED
 from worker.core.citations.statements import PASSAGE, read_statements
 from worker.core.text.terms import terms
 from worker.core.text.unicode_data import known
@@ -33,11 +31,12 @@ from worker.core.text.words import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
+    from worker.core.citations.quoting import LeftOut, PutIn, Verdict
+    from worker.core.citations.quoting.differences import Difference
     from worker.core.citations.statements import Statement, Statements
-    from worker.core.text.brackets import Span
-
-QuoteVerdict = Literal["verbatim", "normalised", "elided", "misattributed", "not_found", "unchecked"]
+    from worker.core.text.spans import Span
 
 MAX_STEPS = STEPS_PER_JOB
 """Work that the quotes of one answer may take, as `worker.core.citations.budget` counts it."""
@@ -55,20 +54,22 @@ class QuoteCheck:
 
     Attributes:
         quote: the passage in quotation marks, without them; or the whole sentence, without labels.
-        verdict: as `core.citations.quoting` says, of the sources whose labels stand with the sentence; ``unchecked``
-            where that takes too much work.
+        verdict: as `core.citations.quoting` says, of the sources whose labels stand with the sentence.
         label: the source where it stands, ``None`` if in none of them.
-        spans: start and end of each of its parts, in characters of that source's text.
         elsewhere: labels of the other sources where a misattributed quote stands.
-        denies: whether its marks leave out, or put in, a denial, a limit or a number.
+        spans, differences, before, after, left_out, put_in: as `core.citations.quoting.Place` has them, in that source.
     """
 
     quote: str
-    verdict: QuoteVerdict
+    verdict: Verdict
     label: str | None = None
-    spans: tuple[Span, ...] = ()
     elsewhere: tuple[str, ...] = ()
-    denies: bool = False
+    spans: tuple[Span, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    before: str | None = None
+    after: str | None = None
+    left_out: tuple[LeftOut, ...] = ()
+    put_in: tuple[PutIn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class CheckedSentence:
         supported: in [0, 1] or ``None``, as this module says.
         quotes: the sentence itself if it stands in a cited source; else its passages in quotation marks. None is
             checked where no label stands with the sentence.
-        is_copied: True if the whole sentence stands in a cited source, with no word left out or put in.
+        is_copied: True if the whole sentence stands in a cited source, ``verbatim`` or ``normalised``.
     """
 
     span: Span
@@ -106,7 +107,7 @@ class CitedSource:
     label: str
     spans: tuple[Span, ...]
     sentences: tuple[int, ...]
-    verdict: QuoteVerdict | None
+    verdict: Verdict | None
     snippet: str
 
 
@@ -131,7 +132,7 @@ class AnswerReport:
     supported: float | None
 
 
-def check_answer(answer: str, sources: Mapping[str, str]) -> AnswerReport:
+def check_answer(answer: str, sources: Mapping[str, str], accepted: AbstractSet[str] = ACCEPTED) -> AnswerReport:
     """Check an answer against the sources that it was given.
 
     >>> report = check_answer("It hums at 50 Hz [S1]. It may burn [S2].", {"S1": "It hums at 50 Hz.", "S2": "No fire."})
@@ -143,12 +144,13 @@ def check_answer(answer: str, sources: Mapping[str, str]) -> AnswerReport:
     Args:
         answer: any text.
         sources: label (``S1``, …) → the source's own text, not what the context made of it.
+        accepted: kinds of differences that a ``normalised`` quote may have.
 
     Raises:
         InvalidJob: a given label has another form.
     """
     found = read_statements(answer, sources)
-    quotes = _Quotes(sources, found.sentences)
+    quotes = _Quotes(sources, found.sentences, accepted)
     words = {label: frozenset(terms(sources[label])) for label in {used.label for used in found.labels.used}}
     sentences = tuple(_checked(statement, quotes, words) for statement in found.sentences)
     numbers = [sentence.supported for sentence in sentences if sentence.supported is not None]
@@ -165,20 +167,18 @@ def check_answer(answer: str, sources: Mapping[str, str]) -> AnswerReport:
 # --- one sentence -------------------------------------------------------------------------------
 
 
+_COPIED = frozenset({"verbatim", "normalised"})
+
+
 def _checked(statement: Statement, quotes: _Quotes, words: Mapping[str, frozenset[str]]) -> CheckedSentence:
     checks = quotes.of(statement) if statement.labels else ()
-    of_whole = [check for check in checks if check.quote == statement.text and check.label]
-    whole = any(not check.denies for check in of_whole)
+    is_copied = any(check.quote == statement.text and check.verdict in _COPIED for check in checks)
     said = frozenset(terms(statement.text))
-    if not said:
-        supported = None
-    elif whole:
-        supported = 1.0
-    else:
-        denying = {term for check in checks if check.denies for term in terms(check.quote)}
-        missing = said.difference(*(words[label] for label in statement.labels)) | (said & denying)
-        supported = (len(said) - len(missing)) / len(said)
-    is_copied = any(check.verdict in {"verbatim", "normalised"} for check in of_whole)
+    supported = None
+    if said:
+        missing = said.difference(*(words[label] for label in statement.labels))
+        missing |= {term for check in checks if check.verdict not in _COPIED for term in terms(check.quote)} & said
+        supported = 1.0 if is_copied else (len(said) - len(missing)) / len(said)
     return CheckedSentence(statement.span, statement.labels, supported, checks, is_copied)
 
 
@@ -188,7 +188,8 @@ _CITED = "cited"
 class _Quotes:
     """Checks quotes, as long as that does not take too much searching."""
 
-    def __init__(self, sources: Mapping[str, str], statements: Sequence[Statement]) -> None:
+    def __init__(self, sources: Mapping[str, str], statements: Sequence[Statement], accepted: AbstractSet[str]) -> None:
+        self._accepted = accepted
         self._sources = {label: QuotedChunk.of(label, text) for label, text in sources.items()}
         self._cited = {label: replace(chunk, chunk_hash=_CITED) for label, chunk in self._sources.items()}
         cited = [statement.text for statement in statements if statement.labels]
@@ -197,7 +198,7 @@ class _Quotes:
     def of(self, statement: Statement) -> tuple[QuoteCheck, ...]:
         """The whole sentence if it is found; else each of its passages, found or not."""
         whole = self._check(statement.text, statement.labels, statement.labels)
-        if whole.label:
+        if whole.label and whole.verdict != "altered":
             return (whole,)
         return tuple(self._check(passage, statement.labels, self._sources) for passage in _passages(statement.text))
 
@@ -206,11 +207,20 @@ class _Quotes:
         names = list(searched)
         own = frozenset(cited)
         chunks = [self._cited[label] if label in own else self._sources[label] for label in names]
-        finding = check_quote(quote, _CITED, chunks, self._budget)
-        if finding.verdict == "not_checked":
-            return QuoteCheck(quote, "unchecked")
-        label = None if finding.chunk is None else names[finding.chunk]
-        return QuoteCheck(quote, finding.verdict, label, finding.spans, finding.elsewhere, finding.denies)
+        finding = check_quote(quote, _CITED, chunks, self._budget, self._accepted)
+        if (place := finding.place) is None:
+            return QuoteCheck(quote, finding.verdict, elsewhere=finding.elsewhere)
+        return QuoteCheck(
+            quote,
+            finding.verdict,
+            names[place.chunk],
+            spans=place.spans,
+            differences=place.differences,
+            before=place.before,
+            after=place.after,
+            left_out=place.left_out,
+            put_in=place.put_in,
+        )
 
 
 def _passages(text: str) -> Iterator[str]:
@@ -222,10 +232,11 @@ def _passages(text: str) -> Iterator[str]:
 
 # --- one label ----------------------------------------------------------------------------------
 
-_WORST_FIRST: tuple[QuoteVerdict, ...] = (
+_WORST_FIRST: tuple[Verdict, ...] = (
     "not_found",
     "misattributed",
-    "unchecked",
+    "not_checked",
+    "altered",
     "elided",
     "normalised",
     "verbatim",

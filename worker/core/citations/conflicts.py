@@ -1,4 +1,4 @@
-"""Conflicts among the records of one citations document: what can't all be so, who says it, and where."""
+"""Conflicts among the records of one citations document: what may not all be so, who says it, and where."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence
 
     from worker.core.citations.document import CitationRecord
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
-Kind = Literal["chunk_id_two_texts", "disagreement", "same_text_two_sources", "text_hash_mismatch", "weight_differs"]
+Kind = Literal[
+    "chunk_id_two_texts", "possible_disagreement", "same_text_two_sources", "text_hash_mismatch", "weight_differs"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Side:
         chunk_hash: its hash, as recorded.
         source_id: its source.
         span: the characters of its text that are in conflict.
-        tokens: of a disagreement: where in the text the two differ, in order; empty on the side that lacks
+        tokens: of a possible disagreement: where in the text the two differ, in order; empty on the side that lacks
             what the other has (a negation).
     """
 
@@ -40,12 +42,12 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Records that can't all be right.
+    """Records that may not all be right; a ``possible_disagreement`` is a hint, all others are facts.
 
     Attributes:
         kind: what kind of conflict.
         sides: every record that has a part in it, by index.
-        differs: of a disagreement: in what (``date``, ``negation``, ``number``, ``unit``), by name.
+        differs: of a possible disagreement: in what (``date``, ``negation``, ``number``, ``unit``), by name.
     """
 
     kind: Kind
@@ -64,7 +66,7 @@ _OF_TODAY = frozenset({None, HASH_VERSION})
 
 
 def find_conflicts(records: Sequence[CitationRecord], intact: Sequence[bool] | None = None) -> list[Conflict]:
-    """Conflicts that show without reading the texts; `worker.core.citations.disagreement` reads them.
+    """Conflicts that show without reading the texts; `worker.core.citations.disagreement` reads them for hints.
 
     - ``same_text_two_sources``: a text (as `hash_chunk` sees it) under more than one source.
     - ``chunk_id_two_texts``: a chunk id with more than one text, whatever the sources; the spans hold all

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from worker.core.citations.disagreement.sentences import split_sentences
-from worker.core.citations.labels import find_brackets, report_labels
-from worker.core.text.brackets import paragraphs
+from worker.core.citations.labels import LabelReading, classify
+from worker.core.text.spans import paragraphs
 from worker.core.text.unicode_data import known
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from worker.core.citations.labels import LabelBracket, LabelReport
-    from worker.core.text.brackets import Span
+    from worker.core.citations.labels import LabelReport
+    from worker.core.text.spans import Span
 
 
 PASSAGE = re.compile(
@@ -66,8 +66,8 @@ def read_statements(answer: str, given: Collection[str]) -> Statements:
 
     A label stands with the sentence that it is in or that it follows in the same paragraph, before the full stop or
     after it; one before the first sentence of a paragraph stands with that; one in a paragraph without a sentence with
-    none. A passage in quotation marks belongs to one sentence, however many it quotes. Fenced code, headings and what
-    has no letter or digit are no sentences.
+    none. A passage in quotation marks belongs to one sentence, however many it quotes. Fenced code, headings, a closing
+    list of sources and what has no letter or digit are no sentences.
 
     >>> found = read_statements("It hums [S2]. It may burn! [S1, S9] Or not.", ["S1", "S2"])
     >>> [(one.text, one.labels) for one in found.sentences]
@@ -78,23 +78,13 @@ def read_statements(answer: str, given: Collection[str]) -> Statements:
     Raises:
         InvalidJob: a given label has another form than ``S1``.
     """
-    found = find_brackets(answer, given)
-    report = report_labels(answer, found, dict.fromkeys(given, ""))
-    brackets = _outermost(found)
-    blocks = list(_blocks(answer, brackets))
+    reading = LabelReading(answer)
+    report = classify(answer, dict.fromkeys(given, ""), reading=reading)
+    blocks = list(_blocks(answer[: reading.end], reading.brackets))
     labels = _labels_by_sentence(report, blocks)
-    texts = _Texts(answer, brackets)
+    texts = _Texts(answer, reading.brackets)
     spans = [span for block in blocks for span in block.sentences]
     return Statements(tuple(Statement(span, texts.of(span), labels.get(span, ())) for span in spans), report)
-
-
-def _outermost(brackets: Sequence[LabelBracket]) -> list[Span]:
-    """Return the spans of brackets in which labels were read, without those inside another one."""
-    spans: list[Span] = []
-    for bracket in brackets:
-        if bracket.labels and (not spans or bracket.span[0] >= spans[-1][1]):
-            spans.append(bracket.span)
-    return spans
 
 
 _MARKER = re.compile(r"(?>(?:(?:[-*+•–>]|\d{1,3}[.)])\s++)+)")

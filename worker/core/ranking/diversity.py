@@ -14,10 +14,9 @@ import numpy as np
 
 from worker.core.ranking.fusion import min_max, relevance
 from worker.core.ranking.near_duplicates import NearDuplicates
-from worker.core.text.words import DENIALS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -32,8 +31,8 @@ class Removal:
 
     Attributes:
         candidate: the candidate.
-        reason: ``empty`` (no text), ``duplicate`` (a better one has the same text), ``near duplicate`` (nearly the
-            same), ``capped`` (enough of its document or corpus), ``beyond k``, ``below threshold`` (too far from the
+        reason: ``empty`` (no text), ``duplicate`` (a better one has the same text), ``near duplicate`` (the same
+            words), ``capped`` (enough of its document or corpus), ``beyond k``, ``below threshold`` (too far from the
             question).
     """
 
@@ -59,7 +58,6 @@ def diversified(
     lambda_: float,
     most_per_document: int | None,
     ahead: Sequence[Candidate] = (),
-    denials: Collection[str] = DENIALS,
 ) -> Selection:
     """Remove duplicates and near ones, reorder by maximal marginal relevance, cap the chunks of each document.
 
@@ -68,10 +66,9 @@ def diversified(
         lambda_: see `mmr`.
         most_per_document: see `per_document`; None: no bound.
         ahead: candidates that stay before all others: of a duplicate of one of them, that one is kept.
-        denials: see `NearDuplicates`.
     """
     once = without_duplicates(candidates, ahead)
-    unlike = without_near_duplicates(once.kept, ahead, denials)
+    unlike = without_near_duplicates(once.kept, ahead)
     kept = unlike.kept
     relevances = min_max([relevance(candidate) or 0.0 for candidate in kept])
     chosen = mmr(kept, relevances, stacked(kept), len(kept), lambda_)
@@ -85,11 +82,9 @@ def with_text(candidates: Sequence[Candidate]) -> Selection:
     return Selection(tuple(candidate for candidate in candidates if candidate.chunk.text.strip()), tuple(empty))
 
 
-def without_near_duplicates(
-    candidates: Sequence[Candidate], ahead: Sequence[Candidate] = (), denials: Collection[str] = DENIALS
-) -> Selection:
-    """Keep the first of the candidates whose texts are nearly the same (`near_duplicates`), and none like ``ahead``."""
-    seen = NearDuplicates(denials)
+def without_near_duplicates(candidates: Sequence[Candidate], ahead: Sequence[Candidate] = ()) -> Selection:
+    """Keep the first of the candidates whose words and numbers are the same (`near_duplicates`), none of ``ahead``."""
+    seen = NearDuplicates()
     for one in ahead:
         seen.is_new(one.chunk.text)
     new = [seen.is_new(candidate.chunk.text) for candidate in candidates]

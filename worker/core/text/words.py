@@ -21,13 +21,6 @@ STOP_WORDS = frozenset(
 """Function words, which carry no topic."""
 
 
-DENIALS = frozenset(
-    {"but", "cannot", "except", "hardly", "neither", "never", "no", "none", "nor", "not", "nothing", "only", "unless"}
-    | {"without"}
-)
-"""English words that deny or limit what is said."""
-
-
 def folded(text: str, form: Literal["NFC", "NFKC"] = "NFC") -> str:
     r"""Fold differences of letter case and of Unicode encoding, in linear time.
 

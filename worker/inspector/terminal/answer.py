@@ -8,15 +8,12 @@ from rich.text import Text
 
 from worker.inspector.rendering import words
 from worker.inspector.terminal.lines import (
-    ADDED,
     BLANK,
     CITED,
     CURRENT,
-    DENIED,
     MOST,
     PROBLEM,
     QUIET,
-    REMOVED,
     Line,
     badge,
     facts,
@@ -31,13 +28,14 @@ from worker.inspector.terminal.lines import (
 )
 from worker.inspector.view.answer import AnswerText
 from worker.inspector.view.candidates import where
+from worker.inspector.view.quotes import quote_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from worker.inspector.view.answer import Segment
     from worker.inspector.view.run import RunView
-    from worker.inspector.view.sources import QuoteView, SourceView
+    from worker.inspector.view.sources import SourceView
 
 
 def head_lines(view: RunView) -> Iterator[Line]:
@@ -130,7 +128,7 @@ def source_lines(source: SourceView, *, whole: bool = False) -> list[Line]:
     cut = note(f"{shown:,} of {len(source.text):,} characters; Enter: the whole text")
     return [
         *source_head(source),
-        *(line for quote in source.quotes for line in quote_lines(quote, source.verdict)),
+        *quote_lines(source),
         *([cut] if shown < len(source.text) else []),
         BLANK,
         *paragraphs(marked(pieces)),
@@ -145,22 +143,14 @@ def source_head(source: SourceView) -> Iterator[Line]:
     yield Line(joined(inline(where(source.page, source.section), 200), *ids, by=" · "), 5)
 
 
-def quote_lines(quote: QuoteView, known: str | None) -> Iterator[Line]:
-    """Yield what became of a quote, unless there is nothing to say beyond its source's verdict."""
-    if quote.verdict == known and not (quote.denies or quote.normalised or quote.put_in or quote.found_in):
-        return
-    parts = [badge(quote.verdict, "quote")]
-    if quote.denies:
-        parts.append(Text("leaves out or adds a denial, a limit or a number", PROBLEM))
-    if quote.normalised:
-        parts.append(inline(f"apart from {', '.join(map(words, quote.normalised))}", 200, QUIET))
-    for put_in in quote.put_in:
-        replaced = joined("for", inline(put_in.replaces, 80, REMOVED), by=" ") if put_in.replaces else None
-        added = inline(put_in.text, 80, DENIED if put_in.denies else ADDED)
-        parts.append(joined("put in", added, replaced, by=" "))
-    if quote.found_in:
-        parts.append(inline(f"stands in {', '.join(quote.found_in)}", 200))
-    yield Line(joined(*parts, by=" · "), 5)
+def quote_lines(source: SourceView) -> Iterator[Line]:
+    """Yield what is said of each quote of a source, with its verdict where there are several."""
+    for quote in source.quotes:
+        facts = [*quote_facts(quote, source.text)]
+        if facts and len(source.quotes) > 1:
+            yield Line(badge(quote.verdict, "quote"), 5)
+        for name, pieces in facts:
+            yield from paragraphs(joined(Text(name, QUIET), marked(pieces)), 5)
 
 
 def turn_lines(view: RunView) -> list[Line]:

@@ -110,7 +110,7 @@ class Desk:
         ends_at: float | None = None,
     ) -> None:
         self._reading = engine.reading
-        self._views = RunViews(engine.reading, engine.paths)
+        self._views = RunViews(engine.reading, engine.paths, engine.accepted)
         self._caller = caller
         self._answers = answers
         self._ends_at = ends_at

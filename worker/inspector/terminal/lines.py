@@ -12,7 +12,7 @@ from rich.text import Text
 
 from worker.core.text.visible import visible, visible_line
 from worker.inspector.rendering import short, words
-from worker.inspector.view.wording import STYLES, said
+from worker.inspector.view.wording import MARKS, STYLES, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
 HEADING, QUIET, ID, PROBLEM = "bold underline", "dim", "cyan", "bold red"
 CITED, CURRENT = "bold cyan", "bold reverse"
-QUOTED, LEFT_OUT, DENIED = "underline black on bright_yellow", "dim strike", "bold strike red"
-DIFFERS, REMOVED, ADDED = "bold underline yellow", "strike red", "bold underline green"
-
-MARKS = {"quoted": QUOTED, "denied": DENIED, "left_out": LEFT_OUT, "differs": DIFFERS}
+QUOTED, DIFFERS = MARKS["quoted"], MARKS["differs"]
+REMOVED, ADDED = "strike red", "bold underline green"
 
 MOST = 20_000
 """Characters of one text that a pane shows."""
@@ -110,10 +108,10 @@ def paragraphs(text: Text, indent: int = 0) -> Iterator[Line]:
 
 
 def marked(pieces: Iterable[Piece[Any]], most: int = MOST) -> Text:
-    """Return a text with what is marked in it: quoted, left out, denied, differing."""
+    """Return a text with what is marked in it: quoted, left out, differing, around a quote."""
     found, left = Text(), most
     for piece in pieces:
-        style = next((MARKS[mark] for mark in ("quoted", "denied", "left_out", "differs") if mark in piece.marks), "")
+        style = next((style for mark, style in MARKS.items() if mark in piece.marks), "")
         found.append_text(plain(piece.text[:left], style))
         left -= len(piece.text)
         if left < 0:

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.citations.answering import check_answer
+from worker.core.citations.quoting.differences import ACCEPTED
 from worker.core.prompting.extractive import NO_ANSWER
 from worker.inspector.view.pieces import cut
-from worker.inspector.view.sources import QuoteView, SourceView, checked_quote
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from worker.core.citations.answering import AnswerReport, QuoteCheck
-    from worker.core.text.brackets import Span
+    from worker.core.citations.answering import AnswerReport
+    from worker.core.text.spans import Span
+    from worker.inspector.view.sources import SourceView
 
 MarkKind = Literal["label", "unknown", "unreadable", "sentence"]
 
@@ -76,7 +77,9 @@ class ContextPiece:
     label: str | None = None
 
 
-def answer_views(answer: str, sources: Sequence[SourceView]) -> tuple[AnswerText, tuple[SourceView, ...]]:
+def answer_views(
+    answer: str, sources: Sequence[SourceView], accepted: frozenset[str] = ACCEPTED
+) -> tuple[AnswerText, tuple[SourceView, ...]]:
     """Check an answer against its sources; return its text, and the sources with their quotes.
 
     The spans and verdicts are those of `worker.core.citations.answering`, which made the recorded ones.
@@ -84,9 +87,10 @@ def answer_views(answer: str, sources: Sequence[SourceView]) -> tuple[AnswerText
     Args:
         answer: the answer.
         sources: its labelled sources.
+        accepted: kinds of differences that a ``normalised`` quote may have.
     """
     texts = {source.label: source.text for source in sources}
-    report = check_answer(answer, texts)
+    report = check_answer(answer, texts, accepted)
     is_refusal = answer == NO_ANSWER
     text = AnswerText(
         (Segment(answer),) if is_refusal else segments(answer, report),
@@ -127,17 +131,8 @@ def _with_quotes(source: SourceView, report: AnswerReport) -> SourceView:
     if cited is None:
         return source
     inside = [check for i in cited.sentences for check in report.sentences[i].quotes]
-    quotes = dict.fromkeys(
-        _quote(check, source.text) for check in inside if check.label is None or check.label == source.label
-    )
+    quotes = dict.fromkeys(check for check in inside if check.label is None or check.label == source.label)
     return replace(source, verdict=cited.verdict, quotes=tuple(quotes), is_cited=True)
-
-
-def _quote(check: QuoteCheck, text: str) -> QuoteView:
-    if check.verdict == "elided":
-        return checked_quote(check.quote, text)
-    verdict = "not_checked" if check.verdict == "unchecked" else check.verdict
-    return QuoteView(check.quote, verdict, check.spans, found_in=check.elsewhere)
 
 
 def context_pieces(block: str) -> tuple[ContextPiece, ...]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from retrieval_client.canonical import canonical_sha256
 from worker.inspector.view.pieces import DiffPiece, Piece, condensed, cut, steps_each, word_diff
-from worker.inspector.view.sources import QuoteView, contract_quote, excerpt_bounds
+from worker.inspector.view.sources import excerpt_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from retrieval_client.contract.pinned import CitationCheck, Citations
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 Decision = Literal["accepted", "dismissed"]
 DECISIONS: tuple[Decision, ...] = ("accepted", "dismissed")
@@ -91,7 +91,7 @@ class ConflictView:
     Attributes:
         key: identifies it in every view of the same citations.
         kind: kind of conflict; see docs/citations.md.
-        differs: of a disagreement: number, unit, date or negation.
+        differs: of a possible disagreement, which is a hint: number, unit, date or negation.
         sides: every citation that has a part in it, by index.
         diff: difference of the two sentences by words; empty for more or fewer sides than two, or equal texts.
         decision: the reader's decision, kept with the run; None without one.
@@ -112,14 +112,12 @@ class CitationsView:
     Attributes:
         sections: name and citations of each section, in the document's order; name ``""`` for citations of none.
         conflicts: in the document's order.
-        quotes: checked quotes, in the job's order.
         left_out: recorded chunks that changed or are not visible, which are not cited.
         artifact: path of the stored document; None if it was not stored.
     """
 
     sections: tuple[tuple[str, tuple[CitationView, ...]], ...]
     conflicts: tuple[ConflictView, ...] = ()
-    quotes: tuple[QuoteView, ...] = ()
     left_out: int = 0
     artifact: str | None = None
 
@@ -151,7 +149,6 @@ def citations_view(
     return CitationsView(
         tuple((name, tuple(views)) for name, views in sections.items()),
         tuple(_conflict(conflict, cited, decisions or {}, titles, steps) for conflict in answer.conflicts),
-        tuple(map(contract_quote, answer.quotes)),
         sum(stage.counts.get("left_out", 0) for stage in answer.trace.stages),
         answer.artifact,
     )

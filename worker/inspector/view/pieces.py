@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
 
 T = TypeVar("T")
 
@@ -116,12 +116,13 @@ def condensed(pieces: Sequence[DiffPiece], around: int = 120, most: int = 2000) 
         most: most characters of a changed piece.
     """
     return tuple(
-        DiffPiece(_ends(piece.text, around) if piece.change == "same" else _beginning(piece.text, most), piece.change)
+        DiffPiece(ends(piece.text, around) if piece.change == "same" else _beginning(piece.text, most), piece.change)
         for piece in pieces
     )
 
 
-def _ends(text: str, around: int) -> str:
+def ends(text: str, around: int) -> str:
+    """Return the beginning and the end of a text, or all of a short one."""
     return text if len(text) <= 3 * around else f"{text[:around]} … {text[-around:]}"
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.results import TopK
+from worker.core.citations.quoting.differences import ACCEPTED
 from worker.inspector.view.answer import AnswerText, ContextPiece, answer_views, context_pieces
 from worker.inspector.view.candidates import (
     BEYOND_K,
@@ -65,6 +66,7 @@ class About:
         legs: full results of the legs, where the record has them.
         recorded: the record's chunks, in its order.
         paths: corpus → field of its chunks' metadata with the document's readable name.
+        accepted: kinds of differences that a ``normalised`` quote may have.
     """
 
     subject_id: str = ""
@@ -76,6 +78,7 @@ class About:
     legs: tuple[Leg, ...] = ()
     recorded: tuple[RecordedPlace, ...] = ()
     paths: Mapping[str, str] = field(default_factory=dict)
+    accepted: frozenset[str] = ACCEPTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +269,7 @@ def _pipeline_view(answer: PipelineAnswer, about: About) -> RunView:
         for left in trace.left
         if (left["corpus"], left["chunk_id"]) not in inside
     ]
-    text, sources = _answered(answer, about.paths)
+    text, sources = _answered(answer, about)
     times, methods = leg_times(trace.search), leg_methods(trace.search)
     legs = tuple(replace(_timed(leg, times, methods), query=trace.queries.get(leg.name)) for leg in legs_of(kept))
     facts = {"profile": str(trace.search.get("profile", "")), "cache": trace.cache or ""}
@@ -293,9 +296,9 @@ def _pipeline_view(answer: PipelineAnswer, about: About) -> RunView:
     )
 
 
-def _answered(answer: PipelineAnswer, paths: Mapping[str, str]) -> tuple[AnswerText | None, tuple[SourceView, ...]]:
-    sources = _labelled(answer, paths)
-    return (None, sources) if answer.answer is None else answer_views(answer.answer, sources)
+def _answered(answer: PipelineAnswer, about: About) -> tuple[AnswerText | None, tuple[SourceView, ...]]:
+    sources = _labelled(answer, about.paths)
+    return (None, sources) if answer.answer is None else answer_views(answer.answer, sources, about.accepted)
 
 
 def _labelled(answer: PipelineAnswer, paths: Mapping[str, str]) -> tuple[SourceView, ...]:

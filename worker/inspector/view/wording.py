@@ -9,17 +9,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from worker.core.citations.quoting.differences import KINDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from worker.inspector.view.answer import AnswerText
 
-Kind = Literal["status", "reason", "quote", "pin", "drift", "outcome", "decision", "difference"]
+Kind = Literal["status", "reason", "quote", "pin", "drift", "outcome", "decision", "difference", "kind"]
 Tone = Literal["good", "fair", "odd", "bad", "plain"]
 
 
 STYLES: Mapping[Tone, str] = {"good": "green", "fair": "yellow", "odd": "magenta", "bad": "bold red", "plain": ""}
 """Tone → style of its words in a terminal."""
+
+MARKS: Mapping[str, str] = {
+    "quoted": "underline black on bright_yellow",
+    "left_out": "dim strike",
+    "differs": "bold underline yellow",
+    "around": "dim",
+}
+"""Role of a part of a text → its style in a terminal; the first of several counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +56,11 @@ VOCABULARY: Mapping[Kind, Mapping[str, Said]] = {
     "quote": {
         "verbatim": Said("copied word for word"),
         "normalised": Said("copied but for accepted differences"),
+        "altered": Said("differs from the source", "fair"),
         "elided": Said("copied with words left out or put in", "fair"),
-        "misattributed": Said("stands in another source", "odd"),
+        "misattributed": Said("stands in another source", "bad"),
         "not_found": Said("not found in the sources", "bad"),
         "not_checked": Said("not checked", "fair"),
-        "unchecked": Said("not checked", "fair"),
     },
     "pin": {
         "exact": Said("exact", "good"),
@@ -71,8 +81,13 @@ VOCABULARY: Mapping[Kind, Mapping[str, Said]] = {
         "same": Said("same"),
         "undecided": Said("undecided"),
     },
+    "kind": {kind: Said(words) for kind, (words, *_) in KINDS.items()},
 }
 """Kind of verdict → code → what is said."""
+
+
+JOINS = "the end of a sentence: the quote joins two"
+"""Of what a quote leaves out."""
 
 
 def said(kind: str, code: str) -> Said:

@@ -91,7 +91,7 @@ def make_app(
     """
     site = Site(
         settings,
-        RunViews(engine.reading, engine.paths),
+        RunViews(engine.reading, engine.paths, engine.accepted),
         engine,
         Asking(engine),
         overview,

@@ -29,10 +29,10 @@ from worker.inspector.rendering import query
 from worker.inspector.rendering import static as read_static
 from worker.inspector.report import report_html
 from worker.inspector.view.citations import DECISIONS
-from worker.inspector.view.nearest import nearest_difference
 from worker.inspector.view.pieces import word_diff
+from worker.inspector.view.quotes import checked_quote
 from worker.inspector.view.run import About
-from worker.inspector.view.sources import SourceView, checked_quote
+from worker.inspector.view.sources import SourceView
 from worker.jobs.principal import identify_visitor
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from worker.inspector.view.pieces import DiffPiece
     from worker.inspector.view.run import RunView
     from worker.inspector.web.site_parts import Site
     from worker.inspector.web.visits import NamedVisitor, Session
@@ -336,12 +335,11 @@ def quote(visit: Visit) -> Response:
     """Check a quote against a text."""
     text, quoted = visit.given.get("text", ""), visit.given.get("quote", "")
     checked: SourceView | None = None
-    difference: tuple[DiffPiece, ...] = ()
     if visit.is_post:
-        found = checked_quote(quoted, text, visit.site.settings.limits.max_quote_steps)
-        difference = () if found.spans else nearest_difference(quoted, text)
+        settings = visit.site.settings
+        found = checked_quote(quoted, text, settings.limits.max_quote_steps, settings.citations.accepted)
         checked = SourceView("", "", None, None, "", None, None, None, text, found.verdict, (found,))
-    return visit.page("quote.html", text=text, quoted=quoted, checked=checked, difference=difference)
+    return visit.page("quote.html", text=text, quoted=quoted, checked=checked)
 
 
 @page

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from retrieval_client.contract.base import LEGS
 from retrieval_client.errors import RetrievalError
 from worker.adapters import logs
-from worker.core.citations.quoting.word_lists import word_lists
 from worker.core.prompting.costs import Bill
 from worker.core.ranking import vectors
 from worker.core.ranking.diversity import diversified, with_text
@@ -181,8 +180,7 @@ class HybridRetrieval:
         merged = FUSIONS[request.fusion](legs, request.weights, job.rrf_k)
         kept = with_text(merged).kept
         if job.diversity is not None:
-            wanted, denials = job.diversity, word_lists().denying
-            kept = diversified(kept, wanted.relevance, wanted.per_document, denials=denials).kept
+            kept = diversified(kept, job.diversity.relevance, job.diversity.per_document).kept
         weights = weights_used(request.fusion, legs, request.weights)
         return CorpusResult(query, legs, weights, merged, kept[: query.wanted.clamped_top_k])
 

@@ -24,6 +24,7 @@ from worker.model import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from retrieval_client.errors import RetrievalError
     from worker.adapters.providers.language_model import LanguageModel
@@ -63,6 +64,7 @@ class Executor:
         model: the language model; None: answers are sentences of the sources.
         prices: prices of the models.
         paths: corpus → field of its chunks' metadata with the document's readable name.
+        accepted: kinds of differences that a ``normalised`` quote may have.
         answers_from: similarity from which the nearest source answers a question, where no model answers; None: the
             words that they share decide.
     """
@@ -72,8 +74,10 @@ class Executor:
         model: LanguageModel | None,
         prices: PriceTable,
         paths: Mapping[str, str],
+        accepted: AbstractSet[str],
         answers_from: float | None = None,
     ) -> None:
+        self._accepted = accepted
         self._answers_from = answers_from
         self._model = model
         self._prices = prices
@@ -112,7 +116,8 @@ class Executor:
                 raise Unavailable(error.message) from None
             package = _without_model(package, error)
             text, answerer = self._extract(package, sources, mode)
-        report = check_answer(text, {label: _text_of(found) for label, found in sources.items()})
+        texts = {label: _text_of(found) for label, found in sources.items()}
+        report = check_answer(text, texts, self._accepted)
         models = {**package.trace.models, "language_model": f"{answerer.provider} {answerer.name}"}
         trace = dataclasses.replace(package.trace, models=models)
         package = dataclasses.replace(package, costs=(*package.costs, *bill.entries), trace=trace)
@@ -137,7 +142,8 @@ class Executor:
         if response.answer is None:
             return response
         texts = {label: _text_of(found) for label, found in labelled_sources(package).items()}
-        snippets = {cited.label: cited.snippet for cited in check_answer(response.answer, texts).citations}
+        report = check_answer(response.answer, texts, self._accepted)
+        snippets = {cited.label: cited.snippet for cited in report.citations}
         citations = tuple(
             dataclasses.replace(one, snippet=snippets.get(one.label, one.snippet)) for one in response.citations
         )

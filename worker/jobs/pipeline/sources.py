@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from retrieval_client.errors import InvalidJob
 from worker.core import degraded
-from worker.core.citations.quoting.word_lists import word_lists
 from worker.core.pins.pinning import Pin, bare, unique
 from worker.core.prompting.costs import Bill
 from worker.core.ranking import temporal
@@ -276,8 +275,7 @@ def _found_before(slot: Slot, stages: Stages) -> bool:
 
 
 def _diversified(wanted: DiversitySettings, stages: Stages) -> Selection:
-    denials = word_lists().denying
-    return diversified(stages.candidates, wanted.relevance, wanted.per_document, stages.pinned, denials)
+    return diversified(stages.candidates, wanted.relevance, wanted.per_document, stages.pinned)
 
 
 def _with_scores(candidate: Candidate, **scores: Any) -> Candidate:

@@ -5,13 +5,30 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from worker.core.citations.disagreement.vocabulary import ABBREVIATIONS, BEFORE_NUMBERS, BEGINNINGS, MONTHS
 from worker.core.text.unicode_data import cased, known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.core.text.brackets import Span
+    from worker.core.text.spans import Span
+
+
+def words_in(text: str) -> tuple[str, ...]:
+    """Return the words of a table."""
+    return tuple(text.split())
+
+
+MONTHS = words_in("January February March April May June July August September October November December")
+MONTH_FORMS = frozenset(form for month in MONTHS for form in (month.lower(), month[:3].lower())) | {"sept"}
+_ABBREVIATIONS = words_in(
+    "dr mr mrs ms prof st jr sr e.g eg i.e ie cf vs approx ca dept est ltd al resp incl viz z.b d.h u.a bzw"
+)
+_BEFORE_NUMBERS = words_in(
+    "no nos p pp fig figs vol ch sec art eq ref jan feb mar apr jun jul aug sep sept oct nov dec"
+)
+"""Abbreviations before a number, words elsewhere."""
+_BEGINNINGS = words_in("a an the if in on at no not for with from when it he she they we i you this that these those")
+"""After these a single capital is no initial."""
 
 _BREAK = re.compile(
     r"""
@@ -71,11 +88,11 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
         return True
     word, following_word = before[1], (first + rest).casefold()
     at = match.start() - len(word)
-    if word.casefold() in ABBREVIATIONS or (word.casefold() in BEFORE_NUMBERS and first.isdigit()):
+    if word.casefold() in _ABBREVIATIONS or (word.casefold() in _BEFORE_NUMBERS and first.isdigit()):
         return False
     if word.isdecimal():
-        ordinal = len(word) <= len("31") and following_word in MONTHS
+        ordinal = len(word) <= len("31") and following_word in MONTH_FORMS
         return at > 0 and text[at - 1] != "\n" and not ordinal
     # "J. S. Bach", but not "9 V. The ..." and "Room A. Twenty ...".
     initial = len(word) == 1 and word.isupper() and not text[max(0, at - 2) : at].strip().isdigit()
-    return not initial or following_word in BEGINNINGS
+    return not initial or following_word in _BEGINNINGS

@@ -50,7 +50,7 @@ class Passage:
         return sum(one.kind not in accepted for one in self.differences)
 
 
-_PATIENCE = 8
+_PATIENCE = 4
 """Candidates are compared for as long as that is so many times the source."""
 
 

@@ -351,8 +351,8 @@ class Reading:
     def rest_after(self, place: int) -> str | None:
         """Return the rest of the sentence after a place; None where the sentence ends there."""
         end = min(len(self.text), place + MOST_AROUND)
-        for stop in self._sentence_ends(place, end):
-            if stop > place:
+        for stop in self._sentence_ends(place - _CLOSING, end):
+            if stop >= place:
                 end = stop
                 break
         found = self.text[place:end].rstrip()
@@ -394,7 +394,7 @@ _NO_CUT = frozenset({"", "as", "an", "sa", "na", "ps", "pn"})
 MOST_AROUND = 200
 """Characters of the rest of a sentence at most."""
 
-_NEAR, _SEEN, _SHORT = 64, 12, 4
+_NEAR, _SEEN, _SHORT, _CLOSING = 64, 12, 4, 4
 _ASKS = re.compile("[?!？！؟]")
 _NEXT_BLOCK = r"\n[ \t\r]*+(?:\n|[-*+•>|#])"
 _SENTENCE_END = re.compile(

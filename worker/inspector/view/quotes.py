@@ -1,0 +1,150 @@
+"""Quotes: what every face shows of one: both texts, what differs by kind, and the rest of the sentence around it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Literal
+
+from worker.core.citations.answering import QuoteCheck
+from worker.core.citations.budget import STEPS_PER_JOB, SearchBudget
+from worker.core.citations.quoting import QuotedChunk, check_quote
+from worker.core.citations.quoting.differences import ACCEPTED, KINDS
+from worker.inspector.view.pieces import Piece, cut, ends
+from worker.inspector.view.wording import JOINS, said
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from worker.core.citations.quoting.differences import Difference
+    from worker.core.text.spans import Span
+
+Role = Literal["quoted", "left_out", "differs", "around"]
+"""Part of a text: inside a quote; left out by one; not the same in quote and source; the sentence around a quote."""
+
+QuoteFact = tuple[str, tuple[Piece[Role], ...]]
+"""Name of a fact, and its texts."""
+
+MOST_PIECES, AROUND = 400, 120
+"""Most pieces of each text, and characters at both ends of one that is long."""
+
+MOST_CHANGES, CHANGE = 6, 80
+"""Most changes of a kind that are listed, and most characters of each text of one."""
+
+
+def checked_quote(quote: str, text: str, steps: int = STEPS_PER_JOB, accepted: frozenset[str] = ACCEPTED) -> QuoteCheck:
+    """Check a quote against one text.
+
+    >>> checked_quote("It hums … 50 Hz", "It hums, not at 50 Hz.").left_out[0].text
+    ', not at '
+    """
+    finding = check_quote(quote, "", [QuotedChunk.of("", text)], SearchBudget(steps, 1), accepted)
+    place = finding.place
+    if place is None:
+        return QuoteCheck(quote, finding.verdict)
+    return QuoteCheck(
+        quote,
+        finding.verdict,
+        "",
+        spans=place.spans,
+        differences=place.differences,
+        before=place.before,
+        after=place.after,
+        left_out=place.left_out,
+        put_in=place.put_in,
+    )
+
+
+def quote_facts(quote: QuoteCheck, source: str) -> Iterator[QuoteFact]:
+    """Yield what is to be said of a quote besides its verdict: nothing, of a whole sentence without a difference.
+
+    >>> facts = dict(quote_facts(checked_quote("gain is 45 dB", "The gain is 3.5 dB."), "The gain is 3.5 dB."))
+    >>> [(piece.text, *piece.marks) for piece in facts["source"]]
+    [('The ', 'around'), ('gain is ',), ('3.5', 'differs'), (' dB',)]
+    >>> "".join(piece.text for piece in facts["differs"])
+    'other words or numbers: 45 for 3.5'
+
+    Args:
+        quote: the check.
+        source: text of the source that its spans are of.
+    """
+    if quote.verdict != "verbatim":
+        yield "quote", _shown(cut(quote.quote, [(one.quote_span, "differs") for one in quote.differences]))
+    if quote.spans and (quote.verdict != "verbatim" or quote.before or quote.after):
+        yield "source", _shown(_passage(quote, source))
+    if quote.differences:
+        yield "differs", tuple(_kinds(quote.differences))
+    for put_in in quote.put_in:
+        yield "put in", tuple(_change(put_in.text, put_in.replaces))
+    if any(left_out.another_sentence for left_out in quote.left_out):
+        yield "left out", (Piece(JOINS, 0),)
+    if quote.elsewhere:
+        yield "stands in", (Piece(", ".join(quote.elsewhere), 0),)
+
+
+def marked_places(quotes: Sequence[QuoteCheck], source: str) -> list[tuple[Span, Role]]:
+    """Return the spans of quotes in their source, and of the words between their parts, with their roles."""
+    marked: list[tuple[Span, Role]] = []
+    for quote in quotes:
+        marked += [(span, "quoted") for span in quote.spans]
+        marked += _gaps(quote, source)
+    return marked
+
+
+def _gaps(quote: QuoteCheck, source: str) -> Iterator[tuple[Span, Role]]:
+    for (_, start), (end, _) in pairwise(quote.spans):
+        gap = source[start:end]
+        first = end - len(gap.lstrip())
+        yield (first, first + len(gap.strip())), "left_out"
+
+
+def _passage(quote: QuoteCheck, source: str) -> Iterator[Piece[Role]]:
+    """Yield the source's words from the first span to the last, between the rest of their sentence."""
+    start, end = quote.spans[0][0], quote.spans[-1][1]
+    if quote.before:
+        yield Piece(quote.before, start - len(quote.before), ("around",))
+    yield from cut(
+        source, [*_gaps(quote, source), *((one.chunk_span, "differs") for one in quote.differences)], start, end
+    )
+    if quote.after:
+        yield Piece(quote.after, end, ("around",))
+
+
+def _shown(pieces: Iterable[Piece[Role]]) -> tuple[Piece[Role], ...]:
+    """Return the first pieces, of a long one its ends."""
+    shown = [replace(piece, text=ends(piece.text, AROUND)) for piece in islice(pieces, MOST_PIECES + 1)]
+    return tuple(shown if len(shown) <= MOST_PIECES else [*shown[:MOST_PIECES], Piece(" …", 0)])
+
+
+def _kinds(differences: Sequence[Difference]) -> Iterator[Piece[Role]]:
+    """Yield each kind in words, on a line of its own, with its changes; what is never accepted stands first."""
+    kinds = {one.kind for one in differences}
+    for i, kind in enumerate(kind for kind in reversed(KINDS) if kind in kinds):
+        changes = _changes([one for one in differences if one.kind == kind])
+        yield Piece(("\n" if i else "") + said("kind", kind).words + (": " if changes else ""), 0)
+        yield from changes
+
+
+def _changes(differences: Sequence[Difference]) -> list[Piece[Role]]:
+    """Return the changes of a kind, each once; of blanks and of what is not seen the kind says enough."""
+    changes = dict.fromkeys((_line(one.quoted), _line(one.source)) for one in differences)
+    changes.pop(("", ""), None)
+    pieces: list[Piece[Role]] = []
+    for quoted, found in islice(changes, MOST_CHANGES):
+        pieces += [*([Piece("; ", 0)] if pieces else []), *_change(quoted, found)]
+    if (more := len(changes) - MOST_CHANGES) > 0:
+        pieces.append(Piece(f"; and {more:,} more", 0))
+    return pieces
+
+
+def _change(quoted: str, found: str) -> Iterator[Piece[Role]]:
+    if quoted:
+        yield Piece(quoted, 0, ("differs",))
+    if found:
+        yield Piece(" for " if quoted else "without ", 0)
+        yield Piece(found, 0, ("differs",))
+
+
+def _line(text: str) -> str:
+    flat = " ".join(text[: 4 * CHANGE].split())
+    return flat if len(flat) <= CHANGE else flat[: CHANGE - 1] + "…"

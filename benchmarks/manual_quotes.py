@@ -16,8 +16,7 @@ from worker.adapters.providers.local_embedder import token_counter
 from worker.cli import loader
 from worker.cli.documents import folders
 from worker.cli.documents.splitting import TOKENS
-from worker.core.citations.quoting import check_quote
-from worker.core.citations.quoting.findings import QuotedChunk
+from worker.core.citations.quoting import QuotedChunk, check_quote
 from worker.settings import load_unconnected
 from worker.settings.providers import EmbedderSettings
 

@@ -122,7 +122,7 @@ LINE = st.text(st.sampled_from("ab A.1\ufffe\n"), max_size=30)
 
 @given(st.lists(LINE, max_size=6))
 def test_joining_pages_loses_no_sign(texts: list[str]) -> None:
-    """Whatever they are: lines only move to the page before."""
+    """For any of them: lines only move to the page before."""
     joined = join_page_breaks(texts)
     assert len(joined) == len(texts)
     assert sorted("".join("".join(joined).split())) == sorted("".join("".join(texts).split()))

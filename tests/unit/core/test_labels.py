@@ -103,7 +103,7 @@ def test_what_else_looks_like_a_label_is_unreadable(answer: str) -> None:
     ],
 )
 def test_as_much_is_said_as_helps(answer: str, labels: str, texts: list[str]) -> None:
-    """What a label stands in, if that is short; of two things the inner one, unless the outer one adds only signs."""
+    """The thing a label stands in, if that is short; of two things the inner one, unless the outer one adds only signs."""
     assert used(answer) == labels.split()
     assert unreadable(answer) == texts
 
@@ -157,7 +157,7 @@ def test_what_was_not_given_is_unknown(text: str) -> None:
     ],
 )
 def test_a_list_of_sources_at_the_end_is_no_use(ending: str) -> None:
-    """What the text above has cited stays as it is; what stands only in the list is unused, and unreadable."""
+    """A label that the text above has cited stays as it is; what stands only in the list is unused, and unreadable."""
     report = classify(f"It hums [S1].\n\n{ending}", GIVEN)
     assert [(label.label, label.spans) for label in report.used] == [("S1", ((9, 11),))]
     assert [text for text, _ in report.unreadable] == ["S2"]
@@ -255,7 +255,7 @@ noise = st.lists(st.sampled_from([*SIGNS, *LABELS, "hum", "。"]), max_size=12).
 
 @given(noise, wrapped, noise)
 def test_no_label_inside_anything_is_lost(before: str, inside: str, after: str) -> None:
-    """Whatever stands before and after, each label inside brackets, code, a tag or a comment is in the report."""
+    """With any text before and after, each label inside brackets, code, a tag or a comment is in the report."""
     answer = before + inside + after
     report = classify(answer, GIVEN)
     spans = [*(span for label in report.used for span in label.spans), *(span for _, span in report.unknown)]
@@ -304,5 +304,5 @@ UNITS = [
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_any_text_takes_linear_time(unit: str) -> None:
-    """What a backtracking reader would choke on."""
+    """Texts that a backtracking reader would choke on."""
     assert_linear(lambda text: classify(text, GIVEN), unit, 3_000)

@@ -53,7 +53,7 @@ def on_page(view: RunView) -> str:
 
 
 def printed(answer: PipelineAnswer) -> str:
-    """What `ask` prints, with the codes of its colours."""
+    """Output of `ask`, with the codes of its colours."""
     out = Terminal(file=io.StringIO(), width=200, force_terminal=True, color_system="standard", _environ={})
     out.print(answer_report(answer))
     assert isinstance(out.file, io.StringIO)
@@ -99,7 +99,7 @@ def test_each_face_shows_the_same_of_a_quote(verdict: str) -> None:
 
 @pytest.mark.parametrize("verdict", QUOTED)
 def test_no_face_shows_a_quote_in_green(verdict: str) -> None:
-    """Whatever the verdict: that characters are the same is no success."""
+    """For each verdict: that characters are the same is no success."""
     answer, view = answered(QUOTED[verdict])
     assert not re.search(r'<ins|class="[^"]*\bgood\b', on_page(view))
     assert not any("green" in str(span.style) for line in source_lines(view.sources[0]) for span in line.text.spans)

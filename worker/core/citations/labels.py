@@ -168,7 +168,7 @@ _CLOSING_LIST = re.compile(
 
 
 class LabelReading:
-    """What looks like a label in an answer, in its order.
+    """All that looks like a label in an answer, in its order.
 
     Attributes:
         labels: those that were read.

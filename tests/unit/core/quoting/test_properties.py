@@ -1,4 +1,4 @@
-"""What holds for every text: differences rebuild both, accepted ones leave all words as they are, nothing raises."""
+"""Properties of every text: differences rebuild both, accepted ones leave all words as they are, nothing raises."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def seen_signs(reading: Reading, start: int, end: int) -> list[str]:
 @settings(max_examples=300)
 @given(seeds)
 def test_every_text_is_a_quote_of_itself(seed: int) -> None:
-    """Whatever it is, if a letter or digit of it is seen."""
+    """Any text, if a letter or digit of it is seen."""
     source = pair_of(seed)[1].strip()
     if Reading.of(source).places:
         assert check(source, f"A. {source}").verdict in ("verbatim", "normalised", "altered")
@@ -142,6 +142,6 @@ def test_every_text_is_a_quote_of_itself(seed: int) -> None:
 @settings(max_examples=100)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_no_text_raises(quote: str, source: str) -> None:
-    """Whatever the characters are; and the same is said again."""
+    """For any characters; and the same is said again."""
     assert check(quote, source) == check(quote, source)
     assert check(source, source + quote).verdict in ("verbatim", "normalised", "altered", "not_found", "elided")

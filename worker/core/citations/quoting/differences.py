@@ -67,7 +67,7 @@ NEVER_ACCEPTED = frozenset({"cut", "words", "order", "symbol"})
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs at one place.
+    """Difference at one place.
 
     Attributes:
         kind: one of `KINDS`.

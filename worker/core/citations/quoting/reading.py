@@ -32,7 +32,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What a reader sees as something else than its characters.
+    """Characters that a reader sees as something else, or not at all.
 
     Attributes:
         start, end: its place.
@@ -255,7 +255,7 @@ class Reading:
 
     @cached_property
     def shown(self) -> dict[int, str]:
-        """What the entity at a place shows."""
+        """Signs that entities show, by their places."""
         return {token.start: token.shown for token in self.tokens if token.shown}
 
     @cached_property

@@ -103,7 +103,7 @@ def test_what_else_looks_like_a_label_is_unreadable(answer: str) -> None:
     ],
 )
 def test_as_much_is_said_as_helps(answer: str, labels: str, texts: list[str]) -> None:
-    """The thing a label stands in, if that is short; of two things the inner one, unless the outer one adds only signs."""
+    """The thing around a label, if that is short; of two things the inner one, unless the outer adds only signs."""
     assert used(answer) == labels.split()
     assert unreadable(answer) == texts
 

@@ -273,6 +273,7 @@ class _Asked:
 
     @staticmethod
     def _place(index: int, chunk: QuotedChunk, passage: Passage, verdict: Verdict) -> Place:
+        spend(_STEPS_TO_TELL * (1 + len(passage.differences)))
         before, after = chunk.text.rest_before(passage.span[0]), chunk.text.rest_after(passage.span[1])
         return Place(index, chunk.chunk_hash, verdict, (passage.span,), passage.differences, before, after)
 
@@ -282,6 +283,8 @@ class _Asked:
         if len(self._parts) < _FEWEST_PARTS or not (found := self._in_order(chunk)):
             return None
         text, spans = chunk.text, tuple(passage.span for _, passage in found)
+        # What is left out is told, so that it takes memory.
+        spend(spans[-1][1] - spans[0][0] + sum(_STEPS_TO_TELL * (1 + len(passage.differences)) for _, passage in found))
         differences = tuple(
             replace(one, quote_span=(one.quote_span[0] + part.start, one.quote_span[1] + part.start))
             for part, passage in found
@@ -324,6 +327,8 @@ class _Asked:
 
 _SEEN = frozenset({RAISED, PUNCTUATION, SYMBOL, DASH})
 _FEWEST_PARTS, _MOST_TRIES = 2, 8
+_STEPS_TO_TELL = 200
+"""Steps that it takes to tell one difference, or a place."""
 
 _OMISSION = r"[\[(][ ]?(?:…|\.{3}|\.[ ]\.[ ]\.)[ ]?[\])]|…|\.{3,}+|\.[ ]\.[ ]\."
 _MARK = re.compile(

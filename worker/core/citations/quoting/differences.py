@@ -230,10 +230,16 @@ _INSIDE_NUMBER, _BEFORE_NUMBER = re.compile(r"d\0d"), re.compile(r"(?:\A|[^aAcdr
 def _kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
     """Return the kind of other signs, of which some make another number: 3.5 and 35, −5 and 5."""
     around = pair.quote.around(*asked), pair.source.around(*found)
-    is_other = kind == "punctuation" or (kind == "dash" and (asked[0] == asked[1] or found[0] == found[1]))
-    if is_other and all(map(_INSIDE_NUMBER.search, around)):
+    is_one_sided = asked[0] == asked[1] or found[0] == found[1]
+    if (kind == "punctuation" or (kind == "dash" and is_one_sided)) and all(map(_INSIDE_NUMBER.search, around)):
         return "words"
-    return "symbol" if kind == "dash" and all(map(_BEFORE_NUMBER.search, around)) else kind
+    if kind == "dash" and is_one_sided and not _has_blank(pair, asked, found):
+        return "symbol" if all(map(_BEFORE_NUMBER.search, around)) else kind
+    return kind
+
+
+def _has_blank(pair: Pair, asked: Span, found: Span) -> bool:
+    return any(one in BLANKS for one in pair.quote.classes[slice(*asked)] + pair.source.classes[slice(*found)])
 
 
 def _next(signs: Sequence[Sign], number: int, span: Span) -> int:

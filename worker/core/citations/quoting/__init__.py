@@ -239,7 +239,7 @@ class _Asked:
         return self._place(index, chunk, best, "altered") if best else None
 
     def _passage(self, chunk: QuotedChunk) -> Passage | None:
-        """Return the passage of the quote's keys that differs least, the first of those."""
+        """Return the first passage of its keys with accepted differences only, or else the one that differs least."""
         if exact := self._exact(chunk.text):
             return exact
         found: Passage | None = None
@@ -248,7 +248,7 @@ class _Asked:
         for passage in passages(Pair(self._reading, chunk.text), (0, len(chunk.text.places))):
             if found is None or self._cost(passage) < self._cost(found):
                 found = passage
-            if not found.differences:
+            if not found.unaccepted(self._accepted):
                 break
         return found
 

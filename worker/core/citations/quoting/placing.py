@@ -50,8 +50,10 @@ class Passage:
         return sum(one.kind not in accepted for one in self.differences)
 
 
-_PATIENCE = 4
-"""Candidates are compared for as long as that is so many times the source."""
+_PATIENCE, _MOST_CANDIDATES = 4, 64
+"""Candidates are compared for as long as that is so many times the source; and so many of them."""
+_STEPS_TO_COMPARE = 400
+"""Steps that it takes to compare one, besides ten for each of its characters."""
 
 
 def passages(pair: Pair, within: Span, *, glued: tuple[bool, bool] = (False, False)) -> Iterator[Passage]:
@@ -65,14 +67,15 @@ def passages(pair: Pair, within: Span, *, glued: tuple[bool, bool] = (False, Fal
     quote, source = pair.quote, pair.source
     starts, length = source.key_starts, len(quote.key)
     start, end = starts[within[0]], starts[within[1]]
-    patience = _PATIENCE * (len(source.text) + 256)
+    patience, candidates = _PATIENCE * (len(source.text) + 256), 0
     while (start := source.key.find(quote.key, start, end)) >= 0:
         first, last = bisect_left(starts, start), bisect_left(starts, start + length)
         if starts[first] == start and starts[last] == start + length:
-            spend(len(quote.text))
+            spend(_STEPS_TO_COMPARE + 10 * len(quote.text))
             yield _passage(pair, (first, last), glued)
+            candidates += 1
         patience -= len(quote.text) + 64
-        if patience < 0:
+        if patience < 0 or candidates == _MOST_CANDIDATES:
             return
         start += 1
 

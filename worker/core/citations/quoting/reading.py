@@ -297,10 +297,13 @@ class Reading:
 
     def sign_end(self, sign: int) -> int:
         """Return where a sign ends, given by its number: after its marks."""
-        place, classes = self.places[sign] + 1, self.classes
-        while classes[place : place + 1] in CONTINUED:
-            place += 1
-        return place
+        return self._ends[sign]
+
+    @cached_property
+    def _ends(self) -> Sequence[int]:
+        if not _CONTINUED.search(self.classes):
+            return [place + 1 for place in self.places]
+        return [_CONTINUED_HERE.match(self.classes, place + 1).end() for place in self.places]  # type: ignore[union-attr]
 
     def sign_text(self, first: int, last: int) -> str:
         """Return what signs show, from one to another (excluded), with what stands between them."""
@@ -387,6 +390,7 @@ class Reading:
 
 
 _MAY_BE_KEYED = re.compile("[acdy]")
+_CONTINUED, _CONTINUED_HERE = re.compile("[xm]"), re.compile("[xm]*+")
 # Blanks, and what is seen; an entity is one of the last signs of what is seen, as the rest of it continues that sign.
 _RUN = re.compile(r"(?P<blanks>[snB]+)|[^snBihMx]+")
 _NO_CUT = frozenset({"", "as", "an", "sa", "na", "ps", "pn"})

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import unicode_tables
-from tests.unit.core.quoting.corpus import check
 
 from worker.core.citations.answering import check_answer
+from worker.core.citations.quoting import QuotedChunk, QuoteFinding, check_quote
+from worker.core.citations.quoting.differences import NEVER_ACCEPTED
 from worker.core.text import unicode_data
 from worker.core.text.unicode_data import are_confused, cased, is_numeric, known, unknown
 from worker.core.text.websearch import searchable
@@ -20,6 +21,17 @@ NEW, OTHER_NEW = "\U0001fae8", "\U0001fae9"
 
 _HARD = f"ab {NEW}{OTHER_NEW}\U0005fae8\u0378\U0002ebf0\U0006ebf0\U000e01f0\U000801f0"
 ANY_TEXT = st.text() | st.text(_HARD, max_size=9)
+
+
+def check(quote: str, text: str) -> QuoteFinding:
+    """The finding for a quote in its own chunk, with no other."""
+    return check_quote(quote, "own", [QuotedChunk.of("own", text)])
+
+
+def is_refused(finding: QuoteFinding) -> bool:
+    """Return whether a quote has other signs than its source, which no setting accepts."""
+    kinds = {one.kind for one in finding.place.differences} if finding.place else set()
+    return finding.verdict == "altered" and bool(kinds & NEVER_ACCEPTED)
 
 
 def test_a_numeral_of_a_later_version_is_no_number() -> None:
@@ -39,32 +51,33 @@ def test_letter_case_is_that_of_the_version() -> None:
 def test_a_quote_with_a_character_that_the_version_lacks_is_found(new: str) -> None:
     """As it stands in the chunk, and with accepted differences; the spans are those of the chunk's own text."""
     text = f"Now: the desk {new} hums at 50 Hz."
-    assert check(f"the desk {new} hums", text).spans == ((5, 20),)
-    finding = check(f"THE  DESK {new} HUMS", text)
-    assert finding.verdict == "normalised"
-    assert finding.spans == ((5, 20),)
+    for quote, verdict in ((f"the desk {new} hums", "verbatim"), (f"THE  DESK {new} HUMS", "normalised")):
+        finding = check(quote, text)
+        assert finding.verdict == verdict
+        assert finding.place
+        assert finding.place.spans == ((5, 20),)
 
 
 @pytest.mark.parametrize("other", [OTHER_NEW, "\U0005fae8", "\u0378", "\U0010ffff", "x", "🎚"])
 def test_another_character_is_no_such_character(other: str) -> None:
     """Not even the code point that stands for it inside, which no version assigns."""
     for one, two in ((NEW, other), (other, NEW)):
-        assert check(f"the desk {one} hums at night", f"Now the desk {two} hums at night.").verdict == "not_found"
+        assert is_refused(check(f"the desk {one} hums at night", f"Now the desk {two} hums at night."))
 
 
 def test_a_chunk_with_both_has_neither_found_for_the_other() -> None:
     """A quote is refused where it could be taken for what it is not, verbatim too; without the other it is found."""
     text = "the desk \U0005fae8 hums, the desk \U0001fae8 buzzes"
-    assert check("desk \U0001fae8 hums", text).verdict == "not_found"
-    assert check("hums \U0001fae8 and \U0005fae8", "it hums \U0005fae8 and \U0001fae8").verdict == "not_found"
+    assert is_refused(check("desk \U0001fae8 hums", text))
+    assert is_refused(check("hums \U0001fae8 and \U0005fae8", "it hums \U0005fae8 and \U0001fae8"))
     assert check("desk \U0005fae8 hums", "the desk \U0005fae8 hums").verdict == "verbatim"
 
 
-def test_words_put_in_have_only_known_characters() -> None:
-    """So that a finding never has what stands for others inside: such words are refused."""
-    text = f"Anna{NEW} sang in May. She had a room with a desk, and she sang there all night."
-    assert check(f"[Anna{NEW}] had a room with a desk", text).verdict == "not_found"
-    assert check("[Anna] had a room with a desk", text.replace(NEW, "")).verdict == "elided"
+def test_words_put_in_have_their_own_characters() -> None:
+    """Nothing that is told of a quote has what stands for others inside."""
+    place = check(f"[Anna{NEW}] had a room with a desk", "Anna sang in May. She had a room with a desk.").place
+    assert place
+    assert [one.text for one in place.put_in] == [f"Anna{NEW}"]
 
 
 def test_texts_that_are_returned_keep_their_characters() -> None:

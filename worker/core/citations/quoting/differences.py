@@ -301,7 +301,8 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
                 place += 1
         elif seen in "»›" and classes[max(span[0], start - 1)] == BLANK and classes[place : place + 1] not in KEYED:
             start -= 1
-        found.append(Sign(without_typography(known(seen)), one, (start, place)))
+        plain = without_typography(seen) if known(seen) == seen else seen
+        found.append(Sign(plain, one, (start, place)))
     return found
 
 

@@ -162,7 +162,7 @@ _MOST_DIGITS, _LONGEST_SHOWN = 9, 200
 # Lines that begin with labels and do not end as sentences, under a heading, a colon or bold letters.
 _CLOSING_LIST = re.compile(
     r"^(?:\#{1,6}[ ][^\n\[［【]*+|[^\n\[［【:：]*+[:：][ *_]*+|\*\*[^\n\[［【*]++\*\*)"
-    rf"(?:\s*+(?:(?:[-*+•>]|\d{{1,3}}+[.)])\s++)?+\**+{_READ}[^\n]*+(?<![.!?。！？])(?<![.!?。！？]\s))++\s*+\Z",
+    rf"(?>(?:\s*+(?>(?:(?:[-*+•>]|\d{{1,3}}+[.)])\s++)?)\**+{_READ}[^\n]*+(?<![.!?。！？])(?<![.!?。！？]\s))+)\s*+\Z",
     re.MULTILINE,
 )
 

@@ -57,7 +57,12 @@ Verdict = Literal["verbatim", "normalised", "altered", "elided", "misattributed"
 
 @dataclass(frozen=True)
 class QuotedChunk:
-    """One of the job's chunks, read once for all quotes."""
+    """One of the job's chunks, read once for all quotes.
+
+    Attributes:
+        chunk_hash: its hash.
+        text: its text, read.
+    """
 
     chunk_hash: str
     text: Reading
@@ -172,7 +177,22 @@ def check_quote(
     budget: SearchBudget | None = None,
     accepted: AbstractSet[str] = ACCEPTED,
 ) -> QuoteFinding:
-    """Say where a quote stands and what differs."""
+    """Say where a quote stands, in the chunk it names or else in the others, and what differs.
+
+    >>> chunks = [QuotedChunk.of("a", "The gain is 3.5 dB, not more."), QuotedChunk.of("b", "Nothing was measured.")]
+    >>> finding = check_quote("the  gain is 3.5 dB", "a", chunks)
+    >>> finding.verdict, [one.kind for one in finding.place.differences], finding.place.after
+    ('normalised', ['first_letter', 'white_space'], ', not more.')
+    >>> check_quote("The gain is 35 dB", "a", chunks).verdict, check_quote("Nothing was", "a", chunks).elsewhere
+    ('altered', ('b',))
+
+    Args:
+        quote: the words.
+        chunk_hash: of the chunk named.
+        chunks: all chunks of the job.
+        budget: of the job's quotes; without one, every quote is searched for to the end.
+        accepted: kinds of differences (`differences.KINDS`) that a ``normalised`` quote may have.
+    """
     if budget is None:
         return _check(quote, chunk_hash, chunks, accepted)
     try:

@@ -96,3 +96,20 @@ def test_a_spent_budget() -> None:
     budget = SearchBudget(2_000, 2)
     assert check_quote("a " * 900 + "b", "own", chunks, budget).verdict == "not_checked"
     assert check_quote("The pump runs.", "own", chunks, budget).verdict == "verbatim"
+
+
+def test_what_is_told_counts() -> None:
+    """The text that a mark leaves out, and each difference: a small job can't make a large result."""
+    source = [QuotedChunk.of("own", f"alpha {'x y ' * 5_000}omega")]
+    assert check_quote("alpha … omega", "own", source, SearchBudget(5_000, 1)).verdict == "not_checked"
+    assert check_quote("alpha … omega", "own", source, SearchBudget(50_000, 1)).verdict == "elided"
+    commas = [QuotedChunk.of("own", "a b, " * 200)]
+    assert check_quote("a  b, " * 100, "own", commas, SearchBudget(20_000, 1)).verdict == "not_checked"
+
+
+def test_few_candidates_of_a_short_quote_are_compared() -> None:
+    """So that its time is that of the text's length; where it stands as it is, it is found all the same."""
+    source = [QuotedChunk.of("own", f"{'the, pump ' * 20_000}the pump")]
+    budget = SearchBudget(100_000, 2)
+    assert check_quote("the: pump", "own", source, budget).verdict == "altered"
+    assert check_quote("the pump", "own", source, budget).verdict == "verbatim"

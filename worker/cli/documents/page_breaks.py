@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from worker.core.citations.disagreement.sentences import split_sentences
+from worker.core.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

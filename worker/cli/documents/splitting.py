@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from worker.cli.documents.passages import Passage
-from worker.core.citations.disagreement.sentences import split_sentences
+from worker.core.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

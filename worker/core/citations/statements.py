@@ -8,8 +8,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from worker.core.citations.disagreement.sentences import split_sentences
 from worker.core.citations.labels import LabelReading, classify
+from worker.core.text.sentences import split_sentences
 from worker.core.text.spans import paragraphs
 from worker.core.text.unicode_data import known
 

@@ -14,9 +14,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from worker.core.citations.disagreement.sentences import split_sentences
 from worker.core.citations.statements import read_statements, without_marker
 from worker.core.ranking.bm25 import idf, scores
+from worker.core.text.sentences import split_sentences
 from worker.core.text.terms import terms
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from worker.core.citations import disagreement
 from worker.core.citations.disagreement import MAX_PAIRS, MAX_VARIANTS, compare, find_disagreements
 from worker.core.citations.disagreement.reading import read_sentence
-from worker.core.citations.disagreement.sentences import split_sentences
 from worker.core.citations.document import CitationRecord
+from worker.core.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,7 +3,7 @@
 A hint says what differs, and never who is right or whether both may be. Sentences that say the opposite in other words
 are not found. By rules, without a language model: `reading` makes of a sentence its frame (its words' stems in order,
 with a sign for each number and date) and what may differ (`values`, and words that deny in English, German, French and
-Spanish; numbers in any script). Sentences (`sentences`) of one frame are compared.
+Spanish; numbers in any script). Sentences of one frame are compared.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.conflicts import Conflict, side_of
 from worker.core.citations.disagreement.reading import Sentence, read_sentence, weigh
-from worker.core.citations.disagreement.sentences import split_sentences
+from worker.core.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Sequence

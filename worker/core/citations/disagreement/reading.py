@@ -6,7 +6,6 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from worker.core.citations.disagreement.sentences import words_in
 from worker.core.citations.disagreement.values import (
     CURRENCIES,
     DATE,
@@ -19,6 +18,7 @@ from worker.core.citations.disagreement.values import (
     read_number,
 )
 from worker.core.text.normal_forms import normal_form
+from worker.core.text.sentences import words_in
 from worker.core.text.terms import stem
 from worker.core.text.unicode_data import known
 from worker.core.text.words import STOP_WORDS

@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from worker.core.citations.disagreement.sentences import MONTH_FORMS, MONTHS, words_in
+from worker.core.text.sentences import MONTH_FORMS, MONTHS, words_in
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator

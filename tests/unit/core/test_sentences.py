@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.citations.disagreement.sentences import split_sentences
+from worker.core.text.sentences import split_sentences
 
 STOPS = [". ", ".", "! ", "… ", "?” ", "。", "\n", "\n\n", "\n- ", "\n| ", "\n# ", " ", ", ", "\ud800", "\0"]
 PIECES = ["Dr", "3", "3.5", "May", "e.g", "J", "V", "the reels", "Blue reels", "“It hums", "进行", "é"]

@@ -63,7 +63,9 @@ def locked(admin: psycopg.Connection[Any], stack: Stack) -> Iterator[psycopg.Con
 def _pools_are_of_one_test() -> Iterator[None]:
     """Leave no connection of kombu's pools to a later test: Redis ends those that are silent for two minutes."""
     yield
-    pools.reset()
+    for group in (pools.producers, pools.connections):
+        for pool in group.values():
+            pool.force_close_all(close_pool=False)  # applications of a whole file go on with the pool
 
 
 @pytest.fixture(autouse=True)

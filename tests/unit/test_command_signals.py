@@ -26,14 +26,15 @@ class AtImport:
     def find_spec(self, name, path=None, target=None):
         if name == moment:
             os.kill(os.getpid(), signal.SIGINT)
-        elif moment == "" and getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "unwind":
+        elif moment == "callback of an import" and getattr(signal.getsignal(signal.SIGINT), "__name__", "") == "unwind":
             sys.meta_path.remove(self)
             Callback()
 
 def at_call(frame, event, _):
-    if event == "call" and frame.f_code.co_name == moment:
+    name = moment.removeprefix("callback of ")
+    if event == "call" and frame.f_code.co_name == name:
         sys.setprofile(None)
-        os.kill(os.getpid(), signal.SIGINT)
+        Callback() if name != moment else os.kill(os.getpid(), signal.SIGINT)
 
 moment = os.environ["INTERRUPTED_AT"]
 sys.meta_path.insert(0, AtImport())
@@ -47,7 +48,8 @@ sys.setprofile(at_call)
         pytest.param("worker.cli.signals", -signal.SIGINT, "", id="the first import"),
         pytest.param("typer", 128 + signal.SIGINT, INTERRUPTED, id="other imports"),
         pytest.param("get_group_from_info", 128 + signal.SIGINT, INTERRUPTED, id="the command line is built"),
-        pytest.param("", 128 + signal.SIGINT, INTERRUPTED, id="in a callback while the command imports"),
+        pytest.param("callback of an import", 128 + signal.SIGINT, INTERRUPTED, id="in a callback of an import"),
+        pytest.param("callback of contract", 128 + signal.SIGINT, INTERRUPTED, id="in a callback of the command"),
     ],
 )
 def test_ctrl_c_before_a_command_runs_shows_no_stack_trace(moment: str, code: int, said: str, tmp_path: Path) -> None:

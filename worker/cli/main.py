@@ -28,7 +28,7 @@ from worker.cli.commands import (
     runs,
     ui,
 )
-from worker.cli.signals import SENTENCES, end_at_once, ended_sentence, handle_ending, ignore, unwind
+from worker.cli.signals import SENTENCES, end_at_once, ended_sentence, handle_ending, ignore, send_dropped_again, unwind
 from worker.cli.terminal import complain, screen, show_traceback, write_text
 from worker.cli.usage import WrongUsage
 
@@ -86,6 +86,7 @@ cli.add_typer(dead.dead, name="dead")
 def main() -> None:
     """Run the command line; a user's mistake is one line, never a stack trace."""
     sys.excepthook = show_traceback
+    sys.unraisablehook = send_dropped_again
     _print_any_text()
     code = _run_until_signal(get_command(cli))
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -52,26 +53,48 @@ def unwind(number: int, frame: FrameType | None) -> None:
     raise _exception(number)
 
 
+def send_dropped_again(dropped: sys.UnraisableHookArgs) -> None:
+    """Send a signal again whose exception was dropped, as `sys.unraisablehook`.
+
+    Python drops, and prints with its stack trace, what is raised in a callback of C code, such as a `__del__`.
+    """
+    number = _number(dropped.exc_value)
+    if number is None:
+        sys.__unraisablehook__(dropped)
+        return
+    handle_ending(unwind if _current is None else _current.receive)
+    _send_again(number)
+
+
 def _exception(number: int) -> BaseException:
     return KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+
+
+def _number(error: BaseException | None) -> int | None:
+    if isinstance(error, KeyboardInterrupt):
+        return signal.SIGINT
+    if isinstance(error, SystemExit) and error.code in SENTENCES:
+        return int(error.code) - 128
+    return None
 
 
 _AGAIN_SECONDS = 0.02
 
 
 def _comes_too_early(number: int, frame: FrameType | None) -> bool:
-    """Return whether a module is being imported, and send the signal again then.
-
-    Callbacks that C code calls, of which imports are full, drop an exception and print it with its stack trace.
-    """
+    """Return whether a module is being imported, of which some turn any exception into their own, and send it again."""
     while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
         frame = frame.f_back
     if frame is None:
         return False
+    _send_again(number)
+    return True
+
+
+def _send_again(number: int) -> None:
     again = threading.Timer(_AGAIN_SECONDS, signal.pthread_kill, (threading.main_thread().ident, number))
     again.daemon = True
     again.start()
-    return True
 
 
 class _HeldSignals:
@@ -80,25 +103,26 @@ class _HeldSignals:
     def __init__(self) -> None:
         self.is_interruptible = False
         self._handlers = {number: signal.getsignal(number) for number in ENDING}
-        self._received: int | None = None
-        handle_ending(self._receive)
+        self.received: int | None = None
+        handle_ending(self.receive)
 
     def deliver(self) -> None:
         """Raise what unwinds the process, if a signal has arrived."""
-        if self._received is not None:
+        if self.received is not None:
             handle_ending(ignore)
-            number, self._received = self._received, None
+            number, self.received = self.received, None
             raise _exception(number)
 
     def release(self) -> None:
         """Deliver what has arrived; else go back to the handlers from before."""
         self.deliver()
-        if signal.getsignal(signal.SIGINT) == self._receive:
+        if signal.getsignal(signal.SIGINT) == self.receive:
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
 
-    def _receive(self, number: int, frame: FrameType | None) -> None:
-        self._received = number
+    def receive(self, number: int, frame: FrameType | None) -> None:
+        """Keep the signal, as its handler, and deliver it where that may be."""
+        self.received = number
         if self.is_interruptible and not _comes_too_early(number, frame):
             self.deliver()
 

@@ -65,7 +65,7 @@ def _pools_are_of_one_test() -> Iterator[None]:
     yield
     for group in (pools.producers, pools.connections):
         for pool in group.values():
-            pool.force_close_all(close_pool=False)  # applications of a whole file go on with the pool
+            pool.resize(pool.limit, reset=True)
 
 
 @pytest.fixture(autouse=True)

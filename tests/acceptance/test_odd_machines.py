@@ -240,7 +240,7 @@ class Terminal:
             pass
         assert self.process.returncode == 128 + signal.SIGINT, self.output
         assert self.output.count(INTERRUPTED) == 1, self.output
-        assert "Traceback" not in self.output
+        assert "Traceback" not in self.output, self.output[self.output.find("Traceback") - 200 :].replace("^C", "")
         assert self.output.rfind(SHOW_CURSOR) >= self.output.rfind(HIDE_CURSOR)
         assert termios.tcgetattr(self._screen) == self._attributes
 

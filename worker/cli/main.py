@@ -28,7 +28,16 @@ from worker.cli.commands import (
     runs,
     ui,
 )
-from worker.cli.signals import SENTENCES, end_at_once, ended_sentence, handle_ending, ignore, send_dropped_again, unwind
+from worker.cli.signals import (
+    SENTENCES,
+    end_at_once,
+    ended_sentence,
+    handle_dropped,
+    handle_ending,
+    ignore,
+    ignore_all,
+    unwind,
+)
 from worker.cli.terminal import complain, screen, show_traceback, write_text
 from worker.cli.usage import WrongUsage
 
@@ -86,7 +95,7 @@ cli.add_typer(dead.dead, name="dead")
 def main() -> None:
     """Run the command line; a user's mistake is one line, never a stack trace."""
     sys.excepthook = show_traceback
-    sys.unraisablehook = send_dropped_again
+    sys.unraisablehook = handle_dropped
     _print_any_text()
     code = _run_until_signal(get_command(cli))
     try:
@@ -99,7 +108,7 @@ def main() -> None:
             complain(error.strerror or type(error).__name__)
             code = 1
         _drop_output()
-    handle_ending(signal.SIG_IGN)  # Python would let a signal kill it while it exits
+    ignore_all()
     sys.exit(code)
 
 

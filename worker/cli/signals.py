@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,29 +40,38 @@ def end_at_once(number: int, _: FrameType | None) -> None:
     os._exit(128 + number)
 
 
+def ignore_all() -> None:
+    """Ignore these signals for good: Python would let one kill it while it exits.
+
+    Blocked first: Python complains of one that it has noticed and has not handled when it is ignored.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    handle_ending(signal.SIG_IGN)
+
+
 def ignore(_: int, __: FrameType | None) -> None:
     """Do nothing, as the handler of a signal. With SIG_IGN, Python reports a signal that arrived just before."""
 
 
 def unwind(number: int, frame: FrameType | None) -> None:
     """Unwind this process, as the handler of a signal while a command runs; a second signal ends it at once."""
-    if _comes_too_early(number, frame):
+    if _is_lost(frame):
+        _handle_soon(number, unwind)
         return
     handle_ending(end_at_once)
     raise _exception(number)
 
 
-def send_dropped_again(dropped: sys.UnraisableHookArgs) -> None:
-    """Send a signal again whose exception was dropped, as `sys.unraisablehook`.
+def handle_dropped(dropped: sys.UnraisableHookArgs) -> None:
+    """Handle a signal again whose exception was dropped, as `sys.unraisablehook`.
 
     Python drops, and prints with its stack trace, what is raised in a callback of C code, such as a `__del__`.
     """
     number = _number(dropped.exc_value)
     if number is None:
         sys.__unraisablehook__(dropped)
-        return
-    handle_ending(unwind if _current is None else _current.receive)
-    _send_again(number)
+    else:
+        _handle_soon(number, unwind if _current is None else _current.receive)
 
 
 def _exception(number: int) -> BaseException:
@@ -78,23 +86,26 @@ def _number(error: BaseException | None) -> int | None:
     return None
 
 
-_AGAIN_SECONDS = 0.02
+def _is_lost(frame: FrameType | None) -> bool:
+    """Return whether an exception that is raised in a frame may be lost.
 
-
-def _comes_too_early(number: int, frame: FrameType | None) -> bool:
-    """Return whether a module is being imported, of which some turn any exception into their own, and send it again."""
-    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+    Some modules that are being imported turn any into their own, and `handle_dropped` has nobody to raise to.
+    """
+    while frame is not None:
+        code = frame.f_code
+        if code.co_filename == "<frozen importlib._bootstrap>" or code is handle_dropped.__code__:
+            return True
         frame = frame.f_back
-    if frame is None:
-        return False
-    _send_again(number)
-    return True
+    return False
 
 
-def _send_again(number: int) -> None:
-    again = threading.Timer(_AGAIN_SECONDS, signal.pthread_kill, (threading.main_thread().ident, number))
-    again.daemon = True
-    again.start()
+_SOON_SECONDS = 0.02
+
+
+def _handle_soon(number: int, handler: Callable[[int, FrameType | None], None]) -> None:
+    """Call a handler as if the signal arrived a moment later, by a timer: no thread can be started in one."""
+    signal.signal(signal.SIGALRM, lambda _, frame: handler(number, frame))
+    signal.setitimer(signal.ITIMER_REAL, _SOON_SECONDS)
 
 
 class _HeldSignals:
@@ -103,14 +114,14 @@ class _HeldSignals:
     def __init__(self) -> None:
         self.is_interruptible = False
         self._handlers = {number: signal.getsignal(number) for number in ENDING}
-        self.received: int | None = None
+        self._received: int | None = None
         handle_ending(self.receive)
 
     def deliver(self) -> None:
         """Raise what unwinds the process, if a signal has arrived."""
-        if self.received is not None:
+        if self._received is not None:
             handle_ending(ignore)
-            number, self.received = self.received, None
+            number, self._received = self._received, None
             raise _exception(number)
 
     def release(self) -> None:
@@ -122,8 +133,10 @@ class _HeldSignals:
 
     def receive(self, number: int, frame: FrameType | None) -> None:
         """Keep the signal, as its handler, and deliver it where that may be."""
-        self.received = number
-        if self.is_interruptible and not _comes_too_early(number, frame):
+        self._received = number
+        if self.is_interruptible and _is_lost(frame):
+            _handle_soon(number, self.receive)
+        elif self.is_interruptible:
             self.deliver()
 
 

@@ -85,7 +85,8 @@ class Machine:
 
     def _is_marked(self, process: psutil.Process) -> bool:
         with contextlib.suppress(psutil.Error, OSError):
-            return process.environ().get(MARK) == self.mark
+            # A server that shows a title of its own writes it over its variables.
+            return process.environ().get(MARK) == self.mark or Path(process.cwd()).is_relative_to(self.folder)
         return False
 
 

@@ -120,7 +120,7 @@ class AnswerReport:
         sentences: in their order.
         unused: given labels that the answer does not use, by number.
         unknown: what looks like a label and was not given, as written, and where; never mapped to a source.
-        unreadable: brackets that look like a list of labels and could not be read whole, and where.
+        unreadable: what else looks like a label and could not be read, as written, and where.
         supported: the mean over the sentences that have a number; ``None`` if none has.
     """
 

@@ -84,9 +84,10 @@ def _passage(pair: Pair, signs: Span, glued: tuple[bool, bool]) -> Passage:
     quote, source = pair.quote, pair.source
     inner = list(compare(pair, (0, len(quote.places)), signs))
     begin, before = _lead(pair, signs[0])
-    end, after = _trail(pair, signs[1], wrapped=any(one.kind == "punctuation" and one.quoted for one in before))
-    if any(one.kind == "typography" for one in after):
-        before = [_as_typography(one) for one in before]
+    opening = [one for one in before if _is_quotation_mark(pair, one)]
+    end, after = _trail(pair, signs[1], wrapped=bool(opening))
+    if any(one.kind == "typography" and not one.source for one in after):
+        before = [_as_typography(one) if one in opening else one for one in before]
     cuts = [
         pair.difference("cut", (at, at), (place, place))
         for at, place, free in ((0, begin, glued[0]), (len(quote.text), end, glued[1]))
@@ -96,6 +97,11 @@ def _passage(pair: Pair, signs: Span, glued: tuple[bool, bool]) -> Passage:
     found = with_case(pair, found, (begin, end), quote.places[0])
     ordered = sorted([*found, *cuts], key=lambda one: one.quote_span)
     return Passage((begin, end), signs, tuple(ordered))
+
+
+def _is_quotation_mark(pair: Pair, one: Difference) -> bool:
+    """Return whether only the quote has something there, and that is one quotation mark."""
+    return not one.source and [sign.kind for sign in signs_of(pair.quote, one.quote_span)] == [QUOTE]
 
 
 def _as_typography(one: Difference) -> Difference:

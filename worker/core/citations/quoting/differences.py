@@ -285,10 +285,12 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
     place, end = span
     while place < end:
         one, start = classes[place], place
+        is_seen = one not in BLANKS and one not in UNSEEN
         place += len(_DOTS) if text.startswith(_DOTS, start, end) else 1
-        while place < end and classes[place] in CONTINUED:
+        # A mark after something unseen is a sign of its own.
+        while place < end and (classes[place] == WITHIN or (is_seen and classes[place] in CONTINUED)):
             place += 1
-        if one in BLANKS or one in UNSEEN:
+        if not is_seen:
             continue
         seen = shown.get(start, text[start]) + text[start + 1 : place] * (start not in shown)
         if (

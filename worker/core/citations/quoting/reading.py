@@ -423,7 +423,7 @@ def _as_cut(character: str) -> str:
     one = CLASSES[ord(character)]
     if one == "a":
         return "a" if character.islower() or not character.isupper() else "A"
-    if one in "cdr":
+    if one in "cdrm":
         return one
     return _OF_CUT.get(character) or (" " if one in BLANKS else "p")
 
@@ -431,7 +431,7 @@ def _as_cut(character: str) -> str:
 # A NUL is where a quote begins or ends: inside a word, beside a hyphen or an apostrophe in one, inside a domain's name;
 # inside a number, its groups of three digits, after its sign or before its per cent, degree or currency sign.
 _CUT = re.compile(
-    r"[aAd]\0[aAdr]|r\0[aAdr]"
+    r"[aAd]\0[aAdr]|r\0[aAdr]|[aAcdr]\0m"
     r"|[aAd]['_-]\0[aAd]|[aAd]\0['_-][aAd]"
     r"|[aA]\.\0a|[aA]\0\.a|[aA]\0[+#]|[\#%]\0[aAd]"
     r"|d[.,:/'~]\0d|d\0[.,:/'~]d"

@@ -94,7 +94,7 @@ def _spacing(character: str) -> str:
 
 def _letter_or_digit(character: str, general: str) -> str:
     code = ord(stands_for(character))
-    if any(first <= code <= last for first, last in _WITHOUT_SPACES):
+    if general != "Nd" and any(first <= code <= last for first, last in _WITHOUT_SPACES):
         return UNSPACED
     if decomposition(character).startswith("<super>") and plain(character) == character:
         return RAISED

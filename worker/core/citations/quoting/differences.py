@@ -218,7 +218,7 @@ def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
         starts, ends = _run(pair, run, other_run, before, (_next(signs, last, asked), _next(others, other_last, found)))
         yield from _filling(pair, (before[0], starts[0]), (before[1], starts[1]))
         spans = (starts[0], ends[0]), (starts[1], ends[1])
-        yield pair.difference(_kind_beside_digits(pair, kind_of_run(run, other_run), *spans), *spans)
+        yield pair.difference(kind_beside_digits(pair, kind_of_run(run, other_run), *spans), *spans)
         before = ends
     yield from _filling(pair, (before[0], asked[1]), (before[1], found[1]))
 
@@ -227,7 +227,7 @@ _ONE_BLANK = frozenset({BLANK, BREAK})
 _INSIDE_NUMBER, _BEFORE_NUMBER = re.compile(r"d\0d"), re.compile(r"(?:\A|[^aAcdr])\0d")
 
 
-def _kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
+def kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
     """Return the kind of other signs, of which some make another number: 3.5 and 35, −5 and 5."""
     around = pair.quote.around(*asked), pair.source.around(*found)
     is_one_sided = asked[0] == asked[1] or found[0] == found[1]

@@ -14,6 +14,7 @@ from worker.core.citations.quoting.differences import (
     Pair,
     compare,
     gap,
+    kind_beside_digits,
     kind_of_run,
     merged,
     says_other,
@@ -173,7 +174,7 @@ def _outer(pair: Pair, span: Span, place: int, signs: Sequence[Sign]) -> list[Di
     classes = pair.quote.classes[slice(*span)]
     near = pair.source.text[max(0, place - (span[1] - span[0])) : place + span[1] - span[0]]
     if signs:
-        kind = kind_of_run(signs, [])
+        kind = kind_beside_digits(pair, kind_of_run(signs, []), span, (place, place))
     elif says_other(pair.quote.text[slice(*span)], near):
         kind = "words"
     elif "M" in classes or "B" in classes:

@@ -333,14 +333,21 @@ class Reading:
     def is_cut(self, place: int) -> bool:
         """Return whether a quote that begins or ends here cuts a word, a number, or what belongs to one."""
         sides = self.classes[place - 1 : place + 1] if place else ""
-        if sides in _NO_CUT or len(sides) == 1:
+        if len(sides) <= 1:
             return False
-        return sides[1] in CONTINUED or _CUT.search(self.around(place, place)) is not None
+        if sides not in _NO_CUT and (sides[1] in CONTINUED or _CUT.search(self.around(place, place))):
+            return True
+        near = f"{self._known[max(0, place - _NEAR) : place]}\0{self._known[place : place + _NEAR]}"
+        return any("\0" in match[0] for match in _DIVIDED.finditer(near))
 
     def around(self, start: int, end: int) -> str:
         """Return what is seen on both sides of a part, with a NUL in its place, a sign of `_CUT` for each character."""
-        before = self.visible(max(0, start - _NEAR), start)[-_SEEN:]
-        after = self.visible(end, min(len(self.text), end + _NEAR))[:_SEEN]
+        near = _NEAR
+        while len(before := self.visible(max(0, start - near), start)) < _SEEN and near < start:
+            near *= 4
+        while len(after := self.visible(end, min(len(self.text), end + near))) < _SEEN and end + near < len(self.text):
+            near *= 4
+        before, after = before[-_SEEN:], after[:_SEEN]
         return "".join(_as_cut(one) if one != "\0" else one for one in cased(known(f"{before}\0{after}")))
 
     def rest_before(self, place: int) -> str | None:
@@ -393,7 +400,9 @@ _MAY_BE_KEYED = re.compile("[acdy]")
 _CONTINUED, _CONTINUED_HERE = re.compile("[xm]"), re.compile("[xm]*+")
 # Blanks, and what is seen; an entity is one of the last signs of what is seen, as the rest of it continues that sign.
 _RUN = re.compile(r"(?P<blanks>[snB]+)|[^snBihMx]+")
-_NO_CUT = frozenset({"", "as", "an", "sa", "na", "ps", "pn"})
+_NO_CUT = frozenset({"as", "an", "sa", "na", "ps", "pn"})
+# A word that a line divides; a NUL is where a quote begins or ends.
+_DIVIDED = re.compile(r"[^\W\d_]\0?[-\u2010\u00ad]\0?[^\S\n]*+\0?\n\s*+\0?\s*+[^\W\d_]")
 
 MOST_AROUND = 200
 """Characters of the rest of a sentence at most."""

@@ -15,11 +15,14 @@ from worker.core.citations.quoting.characters import (
     BLOCK,
     CLASSES,
     CONTINUED,
+    DASH,
     HYPHENS,
     KEYED,
     KEYS,
+    LETTER,
     MARKUP,
     MINUSES,
+    UNSPACED,
     WITHIN,
 )
 from worker.core.text.unicode_data import cased, known
@@ -352,34 +355,49 @@ class Reading:
 
     def rest_before(self, place: int) -> str | None:
         """Return the beginning of the sentence before a place; None where a sentence begins there."""
-        start = max(0, place - MOST_AROUND)
-        for end in self._sentence_ends(max(0, place - MOST_AROUND), place):
-            start = end if end <= place else start
+        first = max(0, place - MOST_AROUND)
+        start = max((end for end in self._sentence_ends(first, place, is_sure=True) if end <= place), default=first)
+        if first == start > 0 and not self.visible(start, place).strip():
+            # All that is near is unseen.
+            while place and self.classes[place - 1] in _UNSEEN:
+                place -= 1
+            return self.text[max(0, place - MOST_AROUND) : place].lstrip() or None
         found = self.text[start:place].lstrip()
-        return found if self._says_something(place - len(found), place) else None
+        is_sign = DASH in self.classes[start:place] and self.classes[place : place + 1] not in (LETTER, UNSPACED)
+        return found if is_sign or first == start > 0 or self._says_something(start, place) else None
 
     def rest_after(self, place: int) -> str | None:
         """Return the rest of the sentence after a place; None where the sentence ends there."""
-        end = min(len(self.text), place + MOST_AROUND)
-        for stop in self._sentence_ends(place - _CLOSING, end):
-            if stop >= place:
-                end = stop
-                break
+        last = min(len(self.text), place + MOST_AROUND)
+        ends = self._sentence_ends(place - _CLOSING, last, is_sure=True)
+        end = next((end for end in ends if end >= place), last)
+        if end == last < len(self.text) and not self.visible(place, end).strip():
+            # All that is near is unseen.
+            place = _UNSEEN_RUN.match(self.classes, place).end()  # type: ignore[union-attr]
+            return self.text[place : place + MOST_AROUND].rstrip() or None
         found = self.text[place:end].rstrip()
-        return found if self._says_something(place, place + len(found)) or _ASKS.search(found) else None
+        return found if end == last < len(self.text) or self._says_something(place, end) else None
 
     def _says_something(self, start: int, end: int) -> bool:
-        return any(one in "acdry" for one in self.classes[start:end])
+        is_word = any(one in "acdry" for one in self.classes[start:end])
+        return is_word or _ASKS.search(self.visible(start, end)) is not None
 
-    def _sentence_ends(self, start: int, end: int) -> Iterator[int]:
-        """Yield where sentences end in a part, in order; as a guess it is generous: what may go on goes on."""
+    def _sentence_ends(self, start: int, end: int, *, is_sure: bool = False) -> Iterator[int]:
+        """Yield where sentences end in a part, in order; surely: what may go on goes on."""
         for match in _SENTENCE_END.finditer(self.text, max(0, start - 1), min(len(self.text), end + 2)):
-            if match["block"] or not self._goes_on(match):
+            if match["block"]:
+                # A bullet that is none is a sign.
+                is_end = self.classes[match.end() - 1] in (*BLANKS, WITHIN)
+            else:
+                is_end = self.classes[match.start()] != WITHIN and not self._goes_on(match, is_sure=is_sure)
+            if is_end:
                 yield match.end()
 
-    def _goes_on(self, match: re.Match[str]) -> bool:
+    def _goes_on(self, match: re.Match[str], *, is_sure: bool) -> bool:
         if match["stop"][0] != ".":
-            return False
+            after = cased(known(self.text[match.end() : match.end() + 4]))
+            is_joined = match["stop"][-1] in _WIDE_CLOSING and after[:1].isalnum()
+            return is_sure and (is_joined or after.lstrip()[:1].islower())
         word = re.search(r"\w*$", cased(known(self.text[max(0, match.start() - _SEEN) : match.start()])))
         before = word[0] if word else ""
         after = cased(known(self.text[match.end() : match.end() + 4])).lstrip()
@@ -388,7 +406,7 @@ class Reading:
 
     def has_sentence_end(self, start: int, end: int) -> bool:
         """Return whether a sentence ends in a part."""
-        return any(start < stop <= end for stop in self._sentence_ends(start, end))
+        return any(start <= stop <= end for stop in self._sentence_ends(start - _CLOSING, end))
 
     def ends_clause(self, place: int) -> bool:
         """Return whether a clause or its text ends at a place, after closing signs."""
@@ -408,10 +426,14 @@ MOST_AROUND = 200
 """Characters of the rest of a sentence at most."""
 
 _NEAR, _SEEN, _SHORT, _CLOSING = 64, 12, 4, 4
-_ASKS = re.compile("[?!？！؟]")
+_ASKS = re.compile("[?!？！؟¿¡;\u037e՞፧‽]")
+_UNSEEN = "snBihMx"
+_UNSEEN_RUN = re.compile(f"[{_UNSEEN}]*+")
+_WIDE_CLOSING = "」』”）】"
 _NEXT_BLOCK = r"\n[ \t\r]*+(?:\n|[-*+•>|#])"
 _SENTENCE_END = re.compile(
-    r"(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)|[。！？｡]++[」』”）】]{0,4})" rf"|(?P<block>{_NEXT_BLOCK})"
+    r"(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)"
+    rf"|[。！？｡]++[{_WIDE_CLOSING}]{{0,4}})|(?P<block>{_NEXT_BLOCK})"
 )
 _CLAUSE_END = re.compile(rf"[\"'’”»)\]*_」』]{{0,4}}(?:[.,;:。।॥，；：、،؛]|\s*+\Z|[ \t\r]*+{_NEXT_BLOCK})")
 

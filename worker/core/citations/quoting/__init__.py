@@ -326,13 +326,18 @@ class _Asked:
                     return []
                 found.append((part, place))
                 sign = place.signs[1]
-            elif part.says_something:
+            elif part.says_something and not (found and self._is_at_end(part, chunk.text, found[-1][1].span[1])):
                 return []
         for i in range(len(found) - 2, -1, -1):
             if found[i + 1][0].is_free and (i == 0 or found[i][0].is_free):
                 within = found[i][1].signs[0], found[i + 1][1].signs[0]
                 found[i] = found[i][0], self._place_of(found[i][0], chunk, within, last=True) or found[i][1]
         return found
+
+    @staticmethod
+    def _is_at_end(part: _Part, source: Reading, place: int) -> bool:
+        """Return whether the sentence of a place ends as a part does that has no letter: with a question mark."""
+        return (source.rest_after(place) or "").endswith(part.reading.text)
 
     def _place_of(self, part: _Part, chunk: QuotedChunk, within: Span, *, last: bool = False) -> Passage | None:
         """Return the first or the last place of a part whose differences are accepted."""
@@ -354,7 +359,7 @@ _OMISSION = r"[\[(][ ]?(?:…|\.{3}|\.[ ]\.[ ]\.)[ ]?[\])]|…|\.{3,}+|\.[ ]\.[ 
 _MARK = re.compile(
     rf"(?P<omission>{_OMISSION})|\[sic!?\]|\(sic!?\)|\[(?!S[0-9]|\^?[0-9]{{1,3}}\])(?P<word>[^\[\]]{{1,200}})\](?!\()"
 )
-_STOP = re.compile(r"\s*[.,;:!?。！？]?[\"'’”»)]?\s*")
+_STOP = re.compile(r"\s*[.,:。]?[\"'’”»)]?\s*")
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,9 +55,13 @@ _MAY_HAVE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○�
 _LINE = re.compile(r"[^\n]*+\n|[^\n]++")
 _FENCE = re.compile(r"[ \t]*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*+)$", re.MULTILINE)
 _RULE = re.compile(r"[ \t]*+(?:-{3,}+|={3,}+|\*{3,}+|_{3,}+|\|?[ \t]*+:?-{3,}[-| \t:]*+)[ \t\r]*+$", re.MULTILINE)
-# A bullet before a number may be its sign.
-_LINE_START = re.compile(r"[ \t]*+(?>(?:>[ \t]?+|\#{1,6}+[ \t]++|[-+*•‣◦▪●○■▸][ \t]++(?!\d))+)")
-_ROW, _PIPE = re.compile(r"[ \t]*+\|"), re.compile(r"(?<!\\)\|")
+# A bullet before a number may be its sign; so may the mark of a cited line that stands alone.
+_BEFORE_NUMBER = r"(?![^\w\s*`(\[]?\d)"
+_HEAD_OR_BULLET = rf"\#{{1,6}}+[ \t]++|[-+*•‣◦▪●○■▸][ \t]++{_BEFORE_NUMBER}"
+_LINE_START = re.compile(rf"[ \t]*+(?>(?:>[ \t]?+(?!=)|{_HEAD_OR_BULLET})+)")
+_LONE_LINE_START = re.compile(rf"[ \t]*+(?>(?:>[ \t]?+(?!=){_BEFORE_NUMBER}|{_HEAD_OR_BULLET})+)")
+_CITED = re.compile(r"[ \t]*+>")
+_ROW, _PIPE = re.compile(r"[ \t]*+\|[^\n]*\|[ \t\r]*$"), re.compile(r"(?<!\\)\|")
 _TICKS = re.compile(r"(?<!\\)`++")
 
 # Elements of HTML whose tags are not seen; those of blocks divide words. Not sub and sup: 10<sup>2</sup> is not 102.
@@ -75,7 +79,7 @@ _TOKEN = re.compile(
     rf"|(?P<tag></?(?P<name>{_NAMES})(?>(?:{_ATTRIBUTE})*)\s*+/?>)"
     r"|(?P<run>\*{1,3}+|_{1,3}+|~~)"
     r"|(?P<note>\[\^?\d{1,3}+\]|[¹²³⁰⁴-⁹]++|[†‡])"
-    r"|<!--|-->|\\(?=[!-/:-@\[-`{-~])"
+    r"|\\(?=[!-/:-@\[-`{-~])"
     r"|[\[【［]S\d{1,3}+(?>(?:[,;–\-][ ]?+(?>(?:and[ ])?)S?\d{1,3}+)*)[\]】］]"
     rf"|!?\[(?=[^\[\]\n]*+{_TARGET})|{_TARGET}",
     re.IGNORECASE | re.ASCII,
@@ -133,8 +137,10 @@ class _Paragraph:
 
     def read(self) -> list[Token]:
         """Return its markup and entities, in any order."""
-        for start, end in self._lines:
-            begin = self._line_start(start, end)
+        cited = [_CITED.match(self._text, *line) is not None for line in self._lines]
+        for i, (start, end) in enumerate(self._lines):
+            is_lone = not any(cited[max(0, i - 1) : i] + cited[i + 1 : i + 2])
+            begin = self._line_start(start, end, _LONE_LINE_START if is_lone else _LINE_START)
             for match in _TOKEN.finditer(self._text, begin, end):
                 if not self._is_code(match.start()):
                     self._take(match)
@@ -169,7 +175,7 @@ class _Paragraph:
         at = bisect_right(self._code, (place, self._end)) - 1
         return at >= 0 and place < self._code[at][1]
 
-    def _line_start(self, start: int, end: int) -> int:
+    def _line_start(self, start: int, end: int, pattern: re.Pattern[str]) -> int:
         """Keep what a line begins with; return where its text begins."""
         text = self._text
         if self._is_code(start):
@@ -177,7 +183,7 @@ class _Paragraph:
         if rule := _RULE.match(text, start, end):
             self._keep(start, rule.end(), BLOCK)
             return end
-        if lead := _LINE_START.match(text, start, end):
+        if lead := pattern.match(text, start, end):
             self._keep(start, lead.end(), BLOCK)
             if "#" in lead[0] and text[end - 1] == "\n":
                 self._keep(end - 1, end, BLOCK)

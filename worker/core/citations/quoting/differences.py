@@ -345,14 +345,18 @@ def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
 
 
 _TARGET = re.compile(r"""\]\([^()]*\)|=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""")
-_NOTE = re.compile("[0-9¹⁰⁴-⁹]+(?=\\])|[¹⁰⁴-⁹]+")
+_NOTE = re.compile(r"[\[【［][^\[\]【】［］]*+[\]】］]|[¹²³⁰⁴-⁹]{2,}+|[¹⁰⁴-⁹]")
+_NUMBER = re.compile("[0-9]++|[¹²³⁰⁴-⁹]++|[–-]")
 
 
 def says_other(quoted: str, source: str) -> bool:
     """Return whether markup of a quote leads elsewhere than the source's, or notes another number."""
     if any(target not in source for target in _TARGET.findall(quoted)):
         return True
-    notes, others = _NOTE.findall(_TARGET.sub("", quoted)), _NOTE.findall(_TARGET.sub("", source))
+    notes, others = (
+        [number for note in _NOTE.findall(_TARGET.sub("", text)) for number in _NUMBER.findall(note)]
+        for text in (quoted, source)
+    )
     return bool(notes and others and notes != others)
 
 

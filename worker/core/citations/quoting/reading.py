@@ -78,17 +78,18 @@ _TOKEN = re.compile(
     r"(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)"
     rf"|(?P<tag></?(?P<name>{_NAMES})(?>(?:{_ATTRIBUTE})*)\s*+/?>)"
     r"|(?P<run>\*{1,3}+|_{1,3}+|~~)"
-    r"|(?P<note>\[\^?\d{1,3}+\]|[¹²³⁰⁴-⁹]++|[†‡])"
+    r"|(?P<note>(?>(?:\[\^?[1-9]\d{0,2}\])+)(?!\(|\.\w|\s*+[=+])|[¹²³⁰⁴-⁹]++|[†‡])"
     r"|\\(?=[!-/:-@\[-`{-~])"
     r"|[\[【［]S\d{1,3}+(?>(?:[,;–\-][ ]?+(?>(?:and[ ])?)S?\d{1,3}+)*)[\]】］]"
     rf"|!?\[(?=[^\[\]\n]*+{_TARGET})|{_TARGET}",
     re.IGNORECASE | re.ASCII,
 )
-# After fewer letters a raised digit may be an exponent, and a number in brackets an index.
-_NOTED = re.compile(r"[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.!?]$")
+# After fewer letters, or in a name, a raised digit may be an exponent, and a number in brackets an index.
+_NOTED = re.compile(r"(?:\A|\W)[^\W_]*[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.!?]$")
 _NOTED_ONCE = re.compile(r"[^\W\d_]{2}[.,;:!?\"'’”»)]{0,2}$|[.,;:!?\"”»)]$")
 _POWERS, _ONCE = frozenset("²³"), frozenset("¹†‡")
 _LETTERS_BEFORE = 8
+_OPERATORS = frozenset("=+-*/%<>&|^~")
 
 
 def tokens(text: str) -> list[Token]:
@@ -207,7 +208,7 @@ class _Paragraph:
 
     def _is_note(self, start: int, note: str) -> bool:
         before = self._text[max(0, start - _LETTERS_BEFORE) : start]
-        is_apart = note[0] == "[" and before[-1:].isspace()
+        is_apart = note[0] == "[" and before[-1:].isspace() and before.rstrip()[-1:] not in _OPERATORS
         return note not in _POWERS and bool(is_apart or (_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
 
     def _pair_runs(self) -> None:

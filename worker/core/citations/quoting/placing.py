@@ -163,7 +163,8 @@ def _stop(
     last = left[-1].span[1]
     is_end = not pair.quote.text[last : between[1]].strip()
     span = between[0], (between[1] or len(pair.quote.text)) if is_end else last
-    if len(left) == 1 and left[0].plain in _STOPS and pair.source.ends_clause(end) and pair.quote.ends_clause(between[0]):
+    is_clause = pair.source.ends_clause(end) and pair.quote.ends_clause(between[0])
+    if is_clause and len(left) == 1 and left[0].plain in _STOPS:
         until = following[0].span[1] if following and following[0].span[0] == end else end
         return pair.difference("end_punctuation", span, (end, until))
     return pair.difference(kind_of_run(left, []), span, (end, end))

@@ -403,7 +403,8 @@ def _parts(quote: str) -> list[_Part]:
         if text.strip() or not mark:
             glued = bool(before and before["word"]) and known(text[:1]).isalnum(), after and known(text[-1:]).isalnum()
             place = start + len(text) - len(text.lstrip())
-            found.append(_Part(Reading.of(text.strip()), place, omits, tuple(put_in), glued))
+            read = Reading.of if "\n" in quote[start:place] or not before else Reading.inside_line
+            found.append(_Part(read(text.strip()), place, omits, tuple(put_in), glued))
             omits, put_in = False, []
         elif not found:
             found.append(_Part(Reading.of(""), 0, False, (), (False, False)))

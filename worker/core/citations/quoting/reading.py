@@ -78,7 +78,8 @@ _TOKEN = re.compile(
     r"(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)"
     rf"|(?P<tag></?(?P<name>{_NAMES})(?>(?:{_ATTRIBUTE})*)\s*+/?>)"
     r"|(?P<run>\*{1,3}+|_{1,3}+|~~)"
-    r"|(?P<note>(?>(?:\[\^?[1-9]\d{0,2}\])+)(?!\(|\.\w|\s*+[=+])|[¹²³⁰⁴-⁹]++|[†‡])"
+    r"|(?P<note>(?>(?:\[\^?[1-9]\d{0,2}\])+)(?!\(|\.\w|\s*+[=+]|\s[*/%<>]{1,2}=?\s)"
+    r"|[¹²³⁰⁴-⁹]++(?![^\w\s]{0,4}\d)|[†‡])"
     r"|\\(?=[!-/:-@\[-`{-~])"
     r"|[\[【［]S\d{1,3}+(?>(?:[,;–\-][ ]?+(?>(?:and[ ])?)S?\d{1,3}+)*)[\]】］]"
     rf"|!?\[(?=[^\[\]\n]*+{_TARGET})|{_TARGET}",
@@ -244,6 +245,11 @@ class Reading:
     def of(cls, text: str) -> Reading:
         """Read a text."""
         return cls(text, tokens(known(text)))
+
+    @classmethod
+    def inside_line(cls, text: str) -> Reading:
+        """Read a text that stands inside a line: a sign that it begins with is no bullet."""
+        return cls(text, [one for one in tokens(known(text)) if one.start or one.kind != BLOCK or text[0] == "<"])
 
     @cached_property
     def classes(self) -> str:

@@ -484,7 +484,8 @@ def _has_style(pair: Pair, passage: Span) -> bool:
     words = _WORD.findall(asked)
     if len(words) < _FEWEST_CASED or not all(map(_is_cased, words)) or _LETTER_BESIDE_DIGIT.search(asked):
         return False
-    if not (asked == asked.upper() or asked == asked.lower() or all(map(_is_title, words))):
+    is_title = all(map(_is_title, words)) and 2 * sum(word[0].isupper() for word in words) >= len(words)
+    if not (asked == asked.upper() or asked == asked.lower() or is_title):
         return False
     return _is_uniform(pair.source.text, passage)
 

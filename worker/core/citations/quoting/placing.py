@@ -163,8 +163,8 @@ def _stop(
     last = left[-1].span[1]
     is_end = not pair.quote.text[last : between[1]].strip()
     span = between[0], (between[1] or len(pair.quote.text)) if is_end else last
-    is_clause = pair.source.ends_clause(end) and pair.quote.ends_clause(between[0])
-    if is_clause and len(left) == 1 and left[0].plain in _STOPS:
+    is_question = pair.source.asks_in_greek(end) or pair.quote.asks_in_greek(between[0])
+    if not is_question and pair.source.ends_clause(end) and len(left) == 1 and left[0].plain in _STOPS:
         until = following[0].span[1] if following and following[0].span[0] == end else end
         return pair.difference("end_punctuation", span, (end, until))
     return pair.difference(kind_of_run(left, []), span, (end, end))

@@ -421,12 +421,14 @@ class Reading:
         """Return whether a sentence ends in a part."""
         return any(start <= stop <= end for stop in self._sentence_ends(start - _CLOSING, end))
 
+    def asks_in_greek(self, place: int) -> bool:
+        """Return whether a Greek question mark, which is a semicolon elsewhere, stands at a place."""
+        found = _GREEK_QUESTION.search(self.text, max(0, place - _CLOSING - 1), place + _CLOSING + 1)
+        return found is not None and found.end() > place
+
     def ends_clause(self, place: int) -> bool:
         """Return whether a clause or its text ends at a place, after closing signs."""
         seen = self.text[place : place + _NEAR]
-        question = _GREEK_QUESTION.search(self.text, max(0, place - _CLOSING - 1), place + _CLOSING + 1)
-        if question and question.end() > place:
-            return False
         return bool(_CLAUSE_END.match(seen)) or (place + len(seen) >= len(self.text) and not seen.strip())
 
 
@@ -451,7 +453,7 @@ _SENTENCE_END = re.compile(
     r"(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)"
     rf"|[。！？｡]++[{_WIDE_CLOSING}]{{0,4}})|(?P<block>{_NEXT_BLOCK})"
 )
-_GREEK_QUESTION = re.compile("[\u0370-\u03ff\u1f00-\u1fff][\"'’”»)]{0,4}[;\u037e]")
+_GREEK_QUESTION = re.compile("[\u0370-\u03ff\u1f00-\u1fff][\"'’”»)]{0,4}[ ]?[;\u037e]")
 _CLAUSE_END = re.compile(rf"[\"'’”»)\]*_」』]{{0,4}}(?:[.,;:。।॥，；：、،؛]|\s*+\Z|[ \t\r]*+{_NEXT_BLOCK})")
 
 _OF_CUT = {

@@ -26,6 +26,7 @@ from worker.core.citations.quoting.characters import (
     UNSPACED,
     WITHIN,
     digits_of,
+    plain,
     unmarked,
     without_typography,
 )
@@ -480,7 +481,7 @@ _LONGEST_UNIT = 3
 
 
 def _has_style(pair: Pair, passage: Span) -> bool:
-    asked = cased(known(pair.quote.visible(0, len(pair.quote.text))))
+    asked = _plain(pair.quote.visible(0, len(pair.quote.text)))
     words = _WORD.findall(asked)
     if len(words) < _FEWEST_CASED or not all(map(_is_cased, words)) or _LETTER_BESIDE_DIGIT.search(asked):
         return False
@@ -491,6 +492,11 @@ def _has_style(pair: Pair, passage: Span) -> bool:
 
 
 _FEWEST_CASED, _SMALL_WORDS = 2, 4
+
+
+def _plain(text: str) -> str:
+    """Return a text whose letters all have a case that `str` knows: 𝐔 is U."""
+    return cased("".join(map(plain, known(text))))
 
 
 def _is_cased(word: str) -> bool:
@@ -504,8 +510,9 @@ def _is_title(word: str) -> bool:
 def _is_uniform(text: str, passage: Span) -> bool:
     """Return whether no word of a passage has a case of its own: all are small, but at starts of sentences, or big."""
     start = max(0, passage[0] - _BEFORE_SENTENCE)
-    text = cased(known(text[start : passage[1]]))
-    words = [match for match in _WORD.finditer(text, passage[0] - start) if _is_cased(match[0])]
+    before = _plain(text[start : passage[0]])
+    text = before + _plain(text[slice(*passage)])
+    words = [match for match in _WORD.finditer(text, len(before)) if _is_cased(match[0])]
     return all(word[0] == word[0].upper() for word in words) or all(
         word[0] == word[0].lower()
         or (

@@ -18,6 +18,7 @@ from worker.core.citations.quoting.characters import (
     DASH,
     DIGIT,
     INVISIBLE,
+    MARK,
     KEYED,
     MARKUP,
     SOFT,
@@ -293,7 +294,9 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
             place += 1
         if not is_seen:
             continue
-        seen = shown.get(start, text[start]) + text[start + 1 : place] * (start not in shown)
+        seen = shown.get(start, text[start]) + "".join(
+            text[i] for i in range(start + 1, place) if classes[i] == MARK or start not in shown
+        )
         if (
             seen in "«‹"
             and classes[place : place + 1] in BLANKS

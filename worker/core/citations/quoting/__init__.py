@@ -39,7 +39,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.citations.budget import BudgetSpentError, spend
-from worker.core.citations.quoting.characters import DASH, PUNCTUATION, RAISED, SYMBOL
+from worker.core.citations.quoting.characters import CLASSES, DASH, PUNCTUATION, QUOTE, RAISED, SYMBOL
 from worker.core.citations.quoting.differences import ACCEPTED, Difference, Pair
 from worker.core.citations.quoting.placing import Passage, Words, nearest, passages
 from worker.core.citations.quoting.reading import Reading
@@ -392,13 +392,15 @@ class _Part:
 
 
 def _parts(quote: str) -> list[_Part]:
-    """Divide a quote at the marks of an editor; a quote without any is one part."""
+    """Divide a quote, without quotation marks around it, at the marks of an editor; one without any is one part."""
     found: list[_Part] = []
-    start, omits = 0, False
+    start, end, omits = len(quote) - len(quote.lstrip()), len(quote.rstrip()), False
+    if end - start > 1 and quote[start : end : end - start - 1].translate(CLASSES) == QUOTE * 2:
+        start, end = start + 1, end - 1
     before: re.Match[str] | None = None
     put_in: list[str] = []
-    for mark in (*_MARK.finditer(quote), None):
-        text = quote[start : mark.start() if mark else len(quote)]
+    for mark in (*_MARK.finditer(quote, start, end), None):
+        text = quote[start : mark.start() if mark else end]
         after = bool(mark and mark["word"])
         if text.strip() or not mark:
             glued = bool(before and before["word"]) and known(text[:1]).isalnum(), after and known(text[-1:]).isalnum()

@@ -90,6 +90,7 @@ _NOTED = re.compile(r"(?:\A|\W)[^\W_]*[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.
 _NOTED_ONCE = re.compile(r"[^\W\d_]{2}[.,;:!?\"'’”»)]{0,2}$|[.,;:!?\"”»)]$")
 _POWERS, _ONCE = frozenset("²³"), frozenset("¹†‡")
 _LETTERS_BEFORE = 8
+_IN_NUMBER = re.compile(r"\d[.,:]$")
 _OPERATORS = frozenset("=+-*/%<>&|^~")
 
 
@@ -208,7 +209,12 @@ class _Paragraph:
             self._keep(start, end, BLOCK if match["tag"] and match["name"].lower() in _BLOCKS else MARKUP)
 
     def _is_note(self, start: int, note: str) -> bool:
-        before = self._text[max(0, start - _LETTERS_BEFORE) : start]
+        before, after = (
+            self._text[max(0, start - _LETTERS_BEFORE) : start],
+            self._text[start + len(note) : start + len(note) + 1],
+        )
+        if _IN_NUMBER.search(before) and after.strip():
+            return False
         is_apart = note[0] == "[" and before[-1:].isspace() and before.rstrip()[-1:] not in _OPERATORS
         return note not in _POWERS and bool(is_apart or (_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
 
@@ -453,7 +459,7 @@ _SENTENCE_END = re.compile(
     r"(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)"
     rf"|[。！？｡]++[{_WIDE_CLOSING}]{{0,4}})|(?P<block>{_NEXT_BLOCK})"
 )
-_GREEK_QUESTION = re.compile("[\u0370-\u03ff\u1f00-\u1fff][\"'’”»)]{0,4}[ ]?[;\u037e]")
+_GREEK_QUESTION = re.compile("[\u0370-\u03ff\u1f00-\u1fff][\"'’”»)]{0,4}[ ]?;|\u037e")
 _CLAUSE_END = re.compile(rf"[\"'’”»)\]*_」』]{{0,4}}(?:[.,;:。।॥，；：、،؛]|\s*+\Z|[ \t\r]*+{_NEXT_BLOCK})")
 
 _OF_CUT = {

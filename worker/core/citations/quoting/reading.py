@@ -380,7 +380,7 @@ class Reading:
             # All that is near is unseen.
             while place and self.classes[place - 1] in _UNSEEN:
                 place -= 1
-            return self.text[max(0, place - MOST_AROUND) : place].lstrip() or None
+            return self.text[max(0, place + 1 - MOST_AROUND) : place + 1].lstrip() if place else None
         found = self.text[start:place].lstrip()
         is_sign = DASH in self.classes[start:place] and self.classes[place : place + 1] not in (LETTER, UNSPACED)
         return found if is_sign or first == start > 0 or self._says_something(start, place) else None
@@ -392,7 +392,7 @@ class Reading:
         end = next((end for end in ends if end >= place), last)
         if end == last < len(self.text) and not self.visible(place, end).strip():
             # All that is near is unseen.
-            place = _UNSEEN_RUN.match(self.classes, place).end()  # type: ignore[union-attr]
+            place = _UNSEEN_RUN.match(self.classes, place).end() - 1  # type: ignore[union-attr]
             return self.text[place : place + MOST_AROUND].rstrip() or None
         found = self.text[place:end].rstrip()
         return found if end == last < len(self.text) or self._says_something(place, end) else None

@@ -19,6 +19,7 @@ from worker.core.citations.quoting.characters import (
     DIGIT,
     INVISIBLE,
     KEYED,
+    MARK,
     MARKUP,
     SOFT,
     SYMBOL,
@@ -26,6 +27,7 @@ from worker.core.citations.quoting.characters import (
     UNSPACED,
     WITHIN,
     digits_of,
+    plain,
     unmarked,
     without_typography,
 )
@@ -218,7 +220,7 @@ def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
         starts, ends = _run(pair, run, other_run, before, (_next(signs, last, asked), _next(others, other_last, found)))
         yield from _filling(pair, (before[0], starts[0]), (before[1], starts[1]))
         spans = (starts[0], ends[0]), (starts[1], ends[1])
-        yield pair.difference(_kind_beside_digits(pair, kind_of_run(run, other_run), *spans), *spans)
+        yield pair.difference(kind_beside_digits(pair, kind_of_run(run, other_run), *spans), *spans)
         before = ends
     yield from _filling(pair, (before[0], asked[1]), (before[1], found[1]))
 
@@ -227,7 +229,7 @@ _ONE_BLANK = frozenset({BLANK, BREAK})
 _INSIDE_NUMBER, _BEFORE_NUMBER = re.compile(r"d\0d"), re.compile(r"(?:\A|[^aAcdr])\0d")
 
 
-def _kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
+def kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
     """Return the kind of other signs, of which some make another number: 3.5 and 35, −5 and 5."""
     around = pair.quote.around(*asked), pair.source.around(*found)
     is_one_sided = asked[0] == asked[1] or found[0] == found[1]
@@ -285,12 +287,16 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
     place, end = span
     while place < end:
         one, start = classes[place], place
+        is_seen = one not in BLANKS and one not in UNSEEN
         place += len(_DOTS) if text.startswith(_DOTS, start, end) else 1
-        while place < end and classes[place] in CONTINUED:
+        # A mark after something unseen is a sign of its own.
+        while place < end and (classes[place] == WITHIN or (is_seen and classes[place] in CONTINUED)):
             place += 1
-        if one in BLANKS or one in UNSEEN:
+        if not is_seen:
             continue
-        seen = shown.get(start, text[start]) + text[start + 1 : place] * (start not in shown)
+        seen = shown.get(start, text[start]) + "".join(
+            text[i] for i in range(start + 1, place) if classes[i] == MARK or start not in shown
+        )
         if (
             seen in "«‹"
             and classes[place : place + 1] in BLANKS
@@ -343,14 +349,18 @@ def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
 
 
 _TARGET = re.compile(r"""\]\([^()]*\)|=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""")
-_NOTE = re.compile("[0-9¹⁰⁴-⁹]+(?=\\])|[¹⁰⁴-⁹]+")
+_NOTE = re.compile(r"[\[【［][^\[\]【】［］]*+[\]】］]|[¹²³⁰⁴-⁹]{2,}+|[¹⁰⁴-⁹]")
+_NUMBER = re.compile("[0-9]++|[¹²³⁰⁴-⁹]++|[–-]")
 
 
 def says_other(quoted: str, source: str) -> bool:
     """Return whether markup of a quote leads elsewhere than the source's, or notes another number."""
     if any(target not in source for target in _TARGET.findall(quoted)):
         return True
-    notes, others = _NOTE.findall(_TARGET.sub("", quoted)), _NOTE.findall(_TARGET.sub("", source))
+    notes, others = (
+        [number for note in _NOTE.findall(_TARGET.sub("", text)) for number in _NUMBER.findall(note)]
+        for text in (quoted, source)
+    )
     return bool(notes and others and notes != others)
 
 
@@ -474,16 +484,22 @@ _LONGEST_UNIT = 3
 
 
 def _has_style(pair: Pair, passage: Span) -> bool:
-    asked = cased(known(pair.quote.visible(0, len(pair.quote.text))))
+    asked = _plain(pair.quote.visible(0, len(pair.quote.text)))
     words = _WORD.findall(asked)
     if len(words) < _FEWEST_CASED or not all(map(_is_cased, words)) or _LETTER_BESIDE_DIGIT.search(asked):
         return False
-    if not (asked == asked.upper() or asked == asked.lower() or all(map(_is_title, words))):
+    is_title = all(map(_is_title, words)) and 2 * sum(word[0].isupper() for word in words) >= len(words)
+    if not (asked == asked.upper() or asked == asked.lower() or is_title):
         return False
     return _is_uniform(pair.source.text, passage)
 
 
 _FEWEST_CASED, _SMALL_WORDS = 2, 4
+
+
+def _plain(text: str) -> str:
+    """Return a text whose letters all have a case that `str` knows: 𝐔 is U."""
+    return cased("".join(map(plain, known(text))))
 
 
 def _is_cased(word: str) -> bool:
@@ -497,8 +513,9 @@ def _is_title(word: str) -> bool:
 def _is_uniform(text: str, passage: Span) -> bool:
     """Return whether no word of a passage has a case of its own: all are small, but at starts of sentences, or big."""
     start = max(0, passage[0] - _BEFORE_SENTENCE)
-    text = cased(known(text[start : passage[1]]))
-    words = [match for match in _WORD.finditer(text, passage[0] - start) if _is_cased(match[0])]
+    before = _plain(text[start : passage[0]])
+    text = before + _plain(text[slice(*passage)])
+    words = [match for match in _WORD.finditer(text, len(before)) if _is_cased(match[0])]
     return all(word[0] == word[0].upper() for word in words) or all(
         word[0] == word[0].lower()
         or (

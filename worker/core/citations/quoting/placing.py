@@ -14,6 +14,7 @@ from worker.core.citations.quoting.differences import (
     Pair,
     compare,
     gap,
+    kind_beside_digits,
     kind_of_run,
     merged,
     says_other,
@@ -84,9 +85,10 @@ def _passage(pair: Pair, signs: Span, glued: tuple[bool, bool]) -> Passage:
     quote, source = pair.quote, pair.source
     inner = list(compare(pair, (0, len(quote.places)), signs))
     begin, before = _lead(pair, signs[0])
-    end, after = _trail(pair, signs[1], wrapped=any(one.kind == "punctuation" and one.quoted for one in before))
-    if any(one.kind == "typography" for one in after):
-        before = [_as_typography(one) for one in before]
+    opening = [one for one in before if _is_quotation_mark(pair, one)]
+    end, after = _trail(pair, signs[1], wrapped=bool(opening))
+    if any(one.kind == "typography" and not one.source for one in after):
+        before = [_as_typography(one) if one in opening else one for one in before]
     cuts = [
         pair.difference("cut", (at, at), (place, place))
         for at, place, free in ((0, begin, glued[0]), (len(quote.text), end, glued[1]))
@@ -96,6 +98,11 @@ def _passage(pair: Pair, signs: Span, glued: tuple[bool, bool]) -> Passage:
     found = with_case(pair, found, (begin, end), quote.places[0])
     ordered = sorted([*found, *cuts], key=lambda one: one.quote_span)
     return Passage((begin, end), signs, tuple(ordered))
+
+
+def _is_quotation_mark(pair: Pair, one: Difference) -> bool:
+    """Return whether only the quote has something there, and that is one quotation mark."""
+    return not one.source and [sign.kind for sign in signs_of(pair.quote, one.quote_span)] == [QUOTE]
 
 
 def _as_typography(one: Difference) -> Difference:
@@ -156,7 +163,8 @@ def _stop(
     last = left[-1].span[1]
     is_end = not pair.quote.text[last : between[1]].strip()
     span = between[0], (between[1] or len(pair.quote.text)) if is_end else last
-    if len(left) == 1 and left[0].plain in _STOPS and pair.source.ends_clause(end):
+    is_question = pair.source.asks_in_greek(end) or pair.quote.asks_in_greek(between[0])
+    if not is_question and pair.source.ends_clause(end) and len(left) == 1 and left[0].plain in _STOPS:
         until = following[0].span[1] if following and following[0].span[0] == end else end
         return pair.difference("end_punctuation", span, (end, until))
     return pair.difference(kind_of_run(left, []), span, (end, end))
@@ -167,7 +175,7 @@ def _outer(pair: Pair, span: Span, place: int, signs: Sequence[Sign]) -> list[Di
     classes = pair.quote.classes[slice(*span)]
     near = pair.source.text[max(0, place - (span[1] - span[0])) : place + span[1] - span[0]]
     if signs:
-        kind = kind_of_run(signs, [])
+        kind = kind_beside_digits(pair, kind_of_run(signs, []), span, (place, place))
     elif says_other(pair.quote.text[slice(*span)], near):
         kind = "words"
     elif "M" in classes or "B" in classes:

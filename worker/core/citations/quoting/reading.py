@@ -15,11 +15,14 @@ from worker.core.citations.quoting.characters import (
     BLOCK,
     CLASSES,
     CONTINUED,
+    DASH,
     HYPHENS,
     KEYED,
     KEYS,
+    LETTER,
     MARKUP,
     MINUSES,
+    UNSPACED,
     WITHIN,
 )
 from worker.core.text.unicode_data import cased, known
@@ -52,9 +55,13 @@ _MAY_HAVE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○�
 _LINE = re.compile(r"[^\n]*+\n|[^\n]++")
 _FENCE = re.compile(r"[ \t]*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*+)$", re.MULTILINE)
 _RULE = re.compile(r"[ \t]*+(?:-{3,}+|={3,}+|\*{3,}+|_{3,}+|\|?[ \t]*+:?-{3,}[-| \t:]*+)[ \t\r]*+$", re.MULTILINE)
-# A bullet before a number may be its sign.
-_LINE_START = re.compile(r"[ \t]*+(?>(?:>[ \t]?+|\#{1,6}+[ \t]++|[-+*•‣◦▪●○■▸][ \t]++(?!\d))+)")
-_ROW, _PIPE = re.compile(r"[ \t]*+\|"), re.compile(r"(?<!\\)\|")
+# A bullet before a number may be its sign; so may the mark of a cited line that stands alone.
+_BEFORE_NUMBER = r"(?![^\w\s*`(\[]?\d)"
+_HEAD_OR_BULLET = rf"\#{{1,6}}+[ \t]++|[-+*•‣◦▪●○■▸][ \t]++{_BEFORE_NUMBER}"
+_LINE_START = re.compile(rf"[ \t]*+(?>(?:>[ \t]?+(?!=)|{_HEAD_OR_BULLET})+)")
+_LONE_LINE_START = re.compile(rf"[ \t]*+(?>(?:>[ \t]?+(?!=){_BEFORE_NUMBER}|{_HEAD_OR_BULLET})+)")
+_CITED = re.compile(r"[ \t]*+>")
+_ROW, _PIPE = re.compile(r"[ \t]*+\|[^\n]*\|[ \t\r]*$"), re.compile(r"(?<!\\)\|")
 _TICKS = re.compile(r"(?<!\\)`++")
 
 # Elements of HTML whose tags are not seen; those of blocks divide words. Not sub and sup: 10<sup>2</sup> is not 102.
@@ -71,17 +78,20 @@ _TOKEN = re.compile(
     r"(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)"
     rf"|(?P<tag></?(?P<name>{_NAMES})(?>(?:{_ATTRIBUTE})*)\s*+/?>)"
     r"|(?P<run>\*{1,3}+|_{1,3}+|~~)"
-    r"|(?P<note>\[\^?\d{1,3}+\]|[¹²³⁰⁴-⁹]++|[†‡])"
-    r"|<!--|-->|\\(?=[!-/:-@\[-`{-~])"
+    r"|(?P<note>(?>(?:\[\^?[1-9]\d{0,2}\])+)(?!\(|\.\w|\s*+[=+]|\s[*/%<>]{1,2}=?\s)"
+    r"|[¹²³⁰⁴-⁹]++(?![^\w\s]{0,4}\d)|[†‡])"
+    r"|\\(?=[!-/:-@\[-`{-~])"
     r"|[\[【［]S\d{1,3}+(?>(?:[,;–\-][ ]?+(?>(?:and[ ])?)S?\d{1,3}+)*)[\]】］]"
     rf"|!?\[(?=[^\[\]\n]*+{_TARGET})|{_TARGET}",
     re.IGNORECASE | re.ASCII,
 )
-# After fewer letters a raised digit may be an exponent, and a number in brackets an index.
-_NOTED = re.compile(r"[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.!?]$")
+# After fewer letters, or in a name, a raised digit may be an exponent, and a number in brackets an index.
+_NOTED = re.compile(r"(?:\A|\W)[^\W_]*[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.!?]$")
 _NOTED_ONCE = re.compile(r"[^\W\d_]{2}[.,;:!?\"'’”»)]{0,2}$|[.,;:!?\"”»)]$")
 _POWERS, _ONCE = frozenset("²³"), frozenset("¹†‡")
 _LETTERS_BEFORE = 8
+_IN_NUMBER = re.compile(r"\d[.,:]$")
+_OPERATORS = frozenset("=+-*/%<>&|^~")
 
 
 def tokens(text: str) -> list[Token]:
@@ -130,8 +140,10 @@ class _Paragraph:
 
     def read(self) -> list[Token]:
         """Return its markup and entities, in any order."""
-        for start, end in self._lines:
-            begin = self._line_start(start, end)
+        cited = [_CITED.match(self._text, *line) is not None for line in self._lines]
+        for i, (start, end) in enumerate(self._lines):
+            is_lone = not any(cited[max(0, i - 1) : i] + cited[i + 1 : i + 2])
+            begin = self._line_start(start, end, _LONE_LINE_START if is_lone else _LINE_START)
             for match in _TOKEN.finditer(self._text, begin, end):
                 if not self._is_code(match.start()):
                     self._take(match)
@@ -166,7 +178,7 @@ class _Paragraph:
         at = bisect_right(self._code, (place, self._end)) - 1
         return at >= 0 and place < self._code[at][1]
 
-    def _line_start(self, start: int, end: int) -> int:
+    def _line_start(self, start: int, end: int, pattern: re.Pattern[str]) -> int:
         """Keep what a line begins with; return where its text begins."""
         text = self._text
         if self._is_code(start):
@@ -174,7 +186,7 @@ class _Paragraph:
         if rule := _RULE.match(text, start, end):
             self._keep(start, rule.end(), BLOCK)
             return end
-        if lead := _LINE_START.match(text, start, end):
+        if lead := pattern.match(text, start, end):
             self._keep(start, lead.end(), BLOCK)
             if "#" in lead[0] and text[end - 1] == "\n":
                 self._keep(end - 1, end, BLOCK)
@@ -197,8 +209,13 @@ class _Paragraph:
             self._keep(start, end, BLOCK if match["tag"] and match["name"].lower() in _BLOCKS else MARKUP)
 
     def _is_note(self, start: int, note: str) -> bool:
-        before = self._text[max(0, start - _LETTERS_BEFORE) : start]
-        is_apart = note[0] == "[" and before[-1:].isspace()
+        before, after = (
+            self._text[max(0, start - _LETTERS_BEFORE) : start],
+            self._text[start + len(note) : start + len(note) + 1],
+        )
+        if _IN_NUMBER.search(before) and after.strip():
+            return False
+        is_apart = note[0] == "[" and before[-1:].isspace() and before.rstrip()[-1:] not in _OPERATORS
         return note not in _POWERS and bool(is_apart or (_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
 
     def _pair_runs(self) -> None:
@@ -234,6 +251,11 @@ class Reading:
     def of(cls, text: str) -> Reading:
         """Read a text."""
         return cls(text, tokens(known(text)))
+
+    @classmethod
+    def inside_line(cls, text: str) -> Reading:
+        """Read a text that stands inside a line: a sign that it begins with is no bullet."""
+        return cls(text, [one for one in tokens(known(text)) if one.start or one.kind != BLOCK or text[0] == "<"])
 
     @cached_property
     def classes(self) -> str:
@@ -333,46 +355,68 @@ class Reading:
     def is_cut(self, place: int) -> bool:
         """Return whether a quote that begins or ends here cuts a word, a number, or what belongs to one."""
         sides = self.classes[place - 1 : place + 1] if place else ""
-        if sides in _NO_CUT or len(sides) == 1:
+        if len(sides) <= 1:
             return False
-        return sides[1] in CONTINUED or _CUT.search(self.around(place, place)) is not None
+        if sides not in _NO_CUT and (sides[1] in CONTINUED or _CUT.search(self.around(place, place))):
+            return True
+        near = f"{self._known[max(0, place - _NEAR) : place]}\0{self._known[place : place + _NEAR]}"
+        return any("\0" in match[0] for match in _DIVIDED.finditer(near))
 
     def around(self, start: int, end: int) -> str:
         """Return what is seen on both sides of a part, with a NUL in its place, a sign of `_CUT` for each character."""
-        before = self.visible(max(0, start - _NEAR), start)[-_SEEN:]
-        after = self.visible(end, min(len(self.text), end + _NEAR))[:_SEEN]
+        near = _NEAR
+        while len(before := self.visible(max(0, start - near), start)) < _SEEN and near < start:
+            near *= 4
+        while len(after := self.visible(end, min(len(self.text), end + near))) < _SEEN and end + near < len(self.text):
+            near *= 4
+        before, after = before[-_SEEN:], after[:_SEEN]
         return "".join(_as_cut(one) if one != "\0" else one for one in cased(known(f"{before}\0{after}")))
 
     def rest_before(self, place: int) -> str | None:
         """Return the beginning of the sentence before a place; None where a sentence begins there."""
-        start = max(0, place - MOST_AROUND)
-        for end in self._sentence_ends(max(0, place - MOST_AROUND), place):
-            start = end if end <= place else start
+        first = max(0, place - MOST_AROUND)
+        start = max((end for end in self._sentence_ends(first, place, is_sure=True) if end <= place), default=first)
+        if first == start > 0 and not self.visible(start, place).strip():
+            # All that is near is unseen.
+            while place and self.classes[place - 1] in _UNSEEN:
+                place -= 1
+            return self.text[max(0, place + 1 - MOST_AROUND) : place + 1].lstrip() if place else None
         found = self.text[start:place].lstrip()
-        return found if self._says_something(place - len(found), place) else None
+        is_sign = DASH in self.classes[start:place] and self.classes[place : place + 1] not in (LETTER, UNSPACED)
+        return found if is_sign or first == start > 0 or self._says_something(start, place) else None
 
     def rest_after(self, place: int) -> str | None:
         """Return the rest of the sentence after a place; None where the sentence ends there."""
-        end = min(len(self.text), place + MOST_AROUND)
-        for stop in self._sentence_ends(place - _CLOSING, end):
-            if stop >= place:
-                end = stop
-                break
+        last = min(len(self.text), place + MOST_AROUND)
+        ends = self._sentence_ends(place - _CLOSING, last, is_sure=True)
+        end = next((end for end in ends if end >= place), last)
+        if end == last < len(self.text) and not self.visible(place, end).strip():
+            # All that is near is unseen.
+            place = _UNSEEN_RUN.match(self.classes, place).end() - 1  # type: ignore[union-attr]
+            return self.text[place : place + MOST_AROUND].rstrip() or None
         found = self.text[place:end].rstrip()
-        return found if self._says_something(place, place + len(found)) or _ASKS.search(found) else None
+        return found if end == last < len(self.text) or self._says_something(place, end) else None
 
     def _says_something(self, start: int, end: int) -> bool:
-        return any(one in "acdry" for one in self.classes[start:end])
+        is_word = any(one in "acdry" for one in self.classes[start:end])
+        return is_word or _ASKS.search(self.visible(start, end)) is not None
 
-    def _sentence_ends(self, start: int, end: int) -> Iterator[int]:
-        """Yield where sentences end in a part, in order; as a guess it is generous: what may go on goes on."""
+    def _sentence_ends(self, start: int, end: int, *, is_sure: bool = False) -> Iterator[int]:
+        """Yield where sentences end in a part, in order; surely: what may go on goes on."""
         for match in _SENTENCE_END.finditer(self.text, max(0, start - 1), min(len(self.text), end + 2)):
-            if match["block"] or not self._goes_on(match):
+            if match["block"]:
+                # A bullet that is none is a sign.
+                is_end = self.classes[match.end() - 1] in (*BLANKS, WITHIN)
+            else:
+                is_end = self.classes[match.start()] != WITHIN and not self._goes_on(match, is_sure=is_sure)
+            if is_end:
                 yield match.end()
 
-    def _goes_on(self, match: re.Match[str]) -> bool:
+    def _goes_on(self, match: re.Match[str], *, is_sure: bool) -> bool:
         if match["stop"][0] != ".":
-            return False
+            after = cased(known(self.text[match.end() : match.end() + 4]))
+            is_joined = match["stop"][-1] in _WIDE_CLOSING and after[:1].isalnum()
+            return is_sure and (is_joined or after.lstrip()[:1].islower())
         word = re.search(r"\w*$", cased(known(self.text[max(0, match.start() - _SEEN) : match.start()])))
         before = word[0] if word else ""
         after = cased(known(self.text[match.end() : match.end() + 4])).lstrip()
@@ -381,7 +425,12 @@ class Reading:
 
     def has_sentence_end(self, start: int, end: int) -> bool:
         """Return whether a sentence ends in a part."""
-        return any(start < stop <= end for stop in self._sentence_ends(start, end))
+        return any(start <= stop <= end for stop in self._sentence_ends(start - _CLOSING, end))
+
+    def asks_in_greek(self, place: int) -> bool:
+        """Return whether a Greek question mark, which is a semicolon elsewhere, stands at a place."""
+        found = _GREEK_QUESTION.search(self.text, max(0, place - _CLOSING - 1), place + _CLOSING + 1)
+        return found is not None and found.end() > place
 
     def ends_clause(self, place: int) -> bool:
         """Return whether a clause or its text ends at a place, after closing signs."""
@@ -393,17 +442,24 @@ _MAY_BE_KEYED = re.compile("[acdy]")
 _CONTINUED, _CONTINUED_HERE = re.compile("[xm]"), re.compile("[xm]*+")
 # Blanks, and what is seen; an entity is one of the last signs of what is seen, as the rest of it continues that sign.
 _RUN = re.compile(r"(?P<blanks>[snB]+)|[^snBihMx]+")
-_NO_CUT = frozenset({"", "as", "an", "sa", "na", "ps", "pn"})
+_NO_CUT = frozenset({"as", "an", "sa", "na", "ps", "pn"})
+# A word that a line divides; a NUL is where a quote begins or ends.
+_DIVIDED = re.compile(r"[^\W\d_]\0?[-\u2010\u00ad]\0?[^\S\n]*+\0?\n\s*+\0?\s*+[^\W\d_]")
 
 MOST_AROUND = 200
 """Characters of the rest of a sentence at most."""
 
 _NEAR, _SEEN, _SHORT, _CLOSING = 64, 12, 4, 4
-_ASKS = re.compile("[?!？！؟]")
+_ASKS = re.compile("[?!？！؟¿¡;\u037e՞፧‽]")
+_UNSEEN = "snBihMx"
+_UNSEEN_RUN = re.compile(f"[{_UNSEEN}]*+")
+_WIDE_CLOSING = "」』”）】"
 _NEXT_BLOCK = r"\n[ \t\r]*+(?:\n|[-*+•>|#])"
 _SENTENCE_END = re.compile(
-    r"(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)|[。！？｡]++[」』”）】]{0,4})" rf"|(?P<block>{_NEXT_BLOCK})"
+    r"(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)"
+    rf"|[。！？｡]++[{_WIDE_CLOSING}]{{0,4}})|(?P<block>{_NEXT_BLOCK})"
 )
+_GREEK_QUESTION = re.compile("[\u0370-\u03ff\u1f00-\u1fff][\"'’”»)]{0,4}[ ]?;|\u037e")
 _CLAUSE_END = re.compile(rf"[\"'’”»)\]*_」』]{{0,4}}(?:[.,;:。।॥，；：、،؛]|\s*+\Z|[ \t\r]*+{_NEXT_BLOCK})")
 
 _OF_CUT = {
@@ -423,7 +479,7 @@ def _as_cut(character: str) -> str:
     one = CLASSES[ord(character)]
     if one == "a":
         return "a" if character.islower() or not character.isupper() else "A"
-    if one in "cdr":
+    if one in "cdrm":
         return one
     return _OF_CUT.get(character) or (" " if one in BLANKS else "p")
 
@@ -431,7 +487,7 @@ def _as_cut(character: str) -> str:
 # A NUL is where a quote begins or ends: inside a word, beside a hyphen or an apostrophe in one, inside a domain's name;
 # inside a number, its groups of three digits, after its sign or before its per cent, degree or currency sign.
 _CUT = re.compile(
-    r"[aAd]\0[aAdr]|r\0[aAdr]"
+    r"[aAd]\0[aAdr]|r\0[aAdr]|[aAcdr]\0m"
     r"|[aAd]['_-]\0[aAd]|[aAd]\0['_-][aAd]"
     r"|[aA]\.\0a|[aA]\0\.a|[aA]\0[+#]|[\#%]\0[aAd]"
     r"|d[.,:/'~]\0d|d\0[.,:/'~]d"

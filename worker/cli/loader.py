@@ -308,13 +308,14 @@ def check_rights(connection: psycopg.Connection[Any], root: str, owner: str, ten
     Raises:
         WrongUsage: one is another's.
     """
+    folder, *_ = root.split("/")
     rows = connection.execute(_BELOW, (f"{root}/", root)).fetchall()
     for document_id, stored_owner, stored_tenant in rows:
         if (stored_owner, stored_tenant) != (owner, tenant):
             of = f" of the tenant {stored_tenant}" if stored_tenant else ""
             raise WrongUsage(
-                f"the document {document_id} belongs to {stored_owner}{of}: rename the folder {root.split('/')[0]}, which begins the "
-                "ids of its documents; nothing is loaded"
+                f"the document {document_id} belongs to {stored_owner}{of}: rename the folder {folder}, which begins "
+                "the ids of its documents; nothing is loaded"
             )
     return [row[0] for row in rows]
 

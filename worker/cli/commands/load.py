@@ -90,9 +90,7 @@ def load(
     found, documents = _read(roots, Rights(owner, tenant, visibility, grant or ()), window, shown_on)
     contents += [corpus_files.CorpusFile("documents", tuple(documents))] if documents else []
     with admin_connection(dsn) as connection, progress(shown_on) as shown:
-        stored = [
-            one for root in roots for one in loader.check_rights(connection, _document_root(root), owner, tenant)
-        ]
+        stored = [one for root in roots for one in loader.check_rights(connection, _document_root(root), owner, tenant)]
         vanished = [one for one in stored if one not in found.paths]
         loader.check_chunk_ids(connection, contents)
         loader.check_embedders(connection, contents, model)

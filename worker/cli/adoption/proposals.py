@@ -46,7 +46,7 @@ _CALLERS = {
 }
 """Claim → columns or keys of metadata that may hold it; the tenant's first."""
 
-_HIDE_WHERE_SET = ("deleted_at", "archived_at", "removed_at", "hidden_at", "trashed_at", "revoked_at")
+_HIDE_WHERE_SET = ("deleted_at", "archived_at", "removed_at", "hidden_at", "trashed_at", "revoked_at", "discarded_at")
 _HIDE_WHERE_TRUE = (
     *("is_deleted", "deleted", "is_private", "private", "is_hidden", "hidden", "is_archived", "archived", "is_draft"),
     *("draft", "is_removed", "removed", "is_confidential", "confidential", "is_disabled", "disabled"),
@@ -507,7 +507,7 @@ def _within(choice: Choice, tenant: Choice) -> Choice:
 
 def _both(one: Policy, other: Policy | None) -> Policy:
     """Return the policy that both decide; one that follows the chunks has both already, and would read in a circle."""
-    if other is None or other.follows:
+    if other is None or other.follows or other.condition == one.condition:
         return one
     if one.follows:
         return replace(other, name=one.name)

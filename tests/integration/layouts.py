@@ -307,6 +307,20 @@ LAYOUTS = {
         (insert("ai.vectors", "id, name, content, embedding", "%(id)s, %(title)s, %(text)s, %(vector)s"),),
         name=lambda row: row.title,
     ),
+    "Mastra": Layout(
+        "CREATE TABLE embeddings (id serial PRIMARY KEY, vector_id text UNIQUE NOT NULL, embedding vector(1536),"
+        " metadata jsonb DEFAULT '{}')",
+        (insert("embeddings", "vector_id, embedding, metadata", "%(id)s, %(vector)s, %(meta)s"),),
+        claim="tenant_id",
+        values=lambda row: {"meta": json.dumps({"text": row.text, "source": row.path, "tenantId": row.caller})},
+    ),
+    "Mem0": Layout(
+        "CREATE TABLE mem0 (id uuid PRIMARY KEY, vector vector(1536), payload jsonb)",
+        (insert("mem0", "id, vector, payload", "%(id)s, %(vector)s, %(meta)s"),),
+        name=lambda row: row.id,
+        claim="user_id",
+        values=lambda row: {"meta": json.dumps({"data": row.text, "hash": row.title, "user_id": row.caller})},
+    ),
     "Django": Layout(
         "CREATE TABLE accounts_tenant (id uuid NOT NULL PRIMARY KEY, name varchar(200) NOT NULL);"
         f"INSERT INTO accounts_tenant VALUES ('{RED}', 'Red'), ('{BLUE}', 'Blue');"

@@ -137,3 +137,13 @@ def test_it_is_shown_what_callers_would_see_before_a_policy_is_there(site: Site)
     text = (site.folder / "adopted" / "tables.sql").read_text()
     assert all(f"--   {line}\n" in text for line in seen)
     assert all(f"-- Choice: leave out rows by {line}.\n" in text for line in hidden)
+
+
+def test_a_condition_is_written_once(site: Site) -> None:
+    """Of a user's choice within a tenant's, where the documents decide both."""
+    fill(site, LAYOUTS["Django"])
+    site.admin.execute("ALTER TABLE kb_document ADD owner_id uuid")
+    site.adopt()
+    text = (site.folder / "adopted" / "tables.sql").read_text()
+    (policy,) = re.findall(r"--CREATE POLICY retrieval_by_user_id ON public.kb_chunk .*", text)
+    assert policy.count("EXISTS") == 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from tests.integration.provider import running
 
 from retrieval_client.errors import SettingsError
 from worker.cli.doctor import examine
@@ -141,3 +143,18 @@ def test_a_server_of_models_that_is_away_names_its_setting(make_settings: Callab
     away = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key": SECRET}
     (advice,) = said(make_settings(language_model=away), "language model", "advice")
     assert advice.endswith(": check language_model.base_url and its key")
+
+
+@pytest.mark.parametrize("level", ["ok", "problem"])
+def test_an_embedder_is_asked_for_as_many_numbers_as_corpora_have(
+    make_settings: Callable[..., Settings], level: str
+) -> None:
+    """A model that takes no wish for them is right where it gives a corpus's number, and wrong where it gives more."""
+    wide = {"documents": read_values()["corpora"]["documents"] | {"dimensions": 1536}}
+    with running() as provider:
+        provider.embed = lambda texts: np.ones((len(texts), 1536 if level == "ok" else 3072)).tolist()
+        model = {"kind": "openai", "base_url": provider.url, "api_key": SECRET, "send_dimensions": False}
+        (finding,) = said(make_settings(corpora=wide, embedder=model), "embedder", level)
+    assert finding.startswith(
+        "text-embedding-3-small 1 embeds" if level == "ok" else "the model text-embedding-3-small"
+    )

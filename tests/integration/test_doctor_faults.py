@@ -130,6 +130,12 @@ FAULTS = {
     "a statement_timeout below a search's": of_role(
         "statement_timeout", "'50ms'", "has statement_timeout 0.05 s, less than search.statement_timeout_seconds"
     ),
+    "a statement_timeout that nothing is done in": Fault(
+        "another session locks a table .*, or the role's time limit is too short: ALTER ROLE … SET statement_timeout$",
+        f"ALTER ROLE {WORKER} IN DATABASE {{db}} SET statement_timeout = '1ms'",
+        mend=f"ALTER ROLE {WORKER} IN DATABASE {{db}} RESET statement_timeout",
+        level="problem",
+    ),
     "a search's time limit above a job's": Fault(
         r"search.statement_timeout_seconds \(20\) is not below worker.soft_time_limit_seconds \(15\)",
         settings={"worker": {"soft_time_limit_seconds": 15}},

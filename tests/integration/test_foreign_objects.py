@@ -13,6 +13,7 @@ from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.database import check
+from worker.cli.doctor import examine
 from worker.cli.loader import migrate
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
@@ -269,6 +270,18 @@ HANDED_OVER = {
         """,
         r"same\(text,text\)",
     ),
+    "a policy of another role on a table that is read with its rights": (
+        """
+        CREATE TABLE public.members (id text); ALTER TABLE public.members ENABLE ROW LEVEL SECURITY;
+        CREATE FUNCTION public.everybody() RETURNS boolean LANGUAGE sql STABLE AS 'SELECT true';
+        ALTER FUNCTION public.everybody() OWNER TO {role};
+        CREATE POLICY of_members ON public.members TO {role} USING (public.everybody());
+        CREATE FUNCTION public.listed() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER
+          BEGIN ATOMIC SELECT EXISTS (SELECT FROM public.members); END;
+        CREATE POLICY all_of_it ON document_chunks USING (public.listed())
+        """,
+        r"everybody\(\)",
+    ),
 }
 
 
@@ -296,6 +309,28 @@ def test_a_policy_that_another_role_decides_is_refused_at_each_read(
     admin.execute(f"ALTER FUNCTION retrieval.asker(text) OWNER TO {mallory}")
     corpus = settings.corpora["documents"].model_dump() | {"trusted_functions": ["retrieval.asker"]}
     check(make_settings(database, corpora={"documents": corpus}))
+
+
+def test_a_policy_that_does_not_bind_the_worker_is_not_judged(settings: Settings, admin: Admin, mallory: str) -> None:
+    """Those of other roles, as Supabase's applications have them, and of writes; at once refused where it is bound."""
+    admin.execute(
+        f"""
+        CREATE FUNCTION public.uid() RETURNS text LANGUAGE sql STABLE AS
+          $$ SELECT current_setting('request.jwt.claims', true)::json ->> 'sub' $$;
+        ALTER FUNCTION public.uid() OWNER TO {mallory};
+        CREATE POLICY of_readers ON documents FOR SELECT TO {mallory} USING (owner_id = public.uid());
+        CREATE POLICY of_writers ON documents FOR INSERT WITH CHECK (owner_id = public.uid())
+        """.encode()
+    )
+    check(settings)
+    assert not [finding for finding in examine(settings) if "request.jwt.claims" in finding.text]
+    with contextlib.closing(Engine(settings, time.perf_counter)) as engine:
+        before = searched(engine)
+        admin.execute(f"GRANT {mallory} TO retrieval_worker")
+        with pytest.raises(SettingsError, match=rf"a policy calls uid\(\), which belongs to {mallory}"):
+            searched(engine)
+        admin.execute(f"REVOKE {mallory} FROM retrieval_worker")
+        assert searched(engine) == before
 
 
 def test_no_function_looks_a_name_up_where_its_caller_does(admin: Admin) -> None:

@@ -167,10 +167,16 @@ def test_a_dry_run_writes_nothing(typed: Command, manuals: Path, admin: psycopg.
     assert stored(admin) == {}
 
 
+def test_a_folder_without_documents_is_said(typed: Command, tmp_path: Path) -> None:
+    """Its name may be mistyped: silence would look like success."""
+    (tmp_path / "empty").mkdir()
+    assert typed("load", str(tmp_path / "empty"), "--owner", "zoe").stdout == "0 chunks of 0 documents are loaded\n"
+
+
 def test_a_folder_of_one_owner_is_not_loaded_over_anothers(
     typed: Command, manuals: Path, admin: psycopg.Connection[Any]
 ) -> None:
-    """Two folders may have one name; the second would take the first one's documents."""
+    """Two folders may have one name; the second would take the first one's documents. So would one file of it."""
     typed(
         "load", str(manuals), "--owner", "zoe", "--tenant", "harbour", "--visibility", "tenant", "--grant", "role:mix"
     )
@@ -178,6 +184,8 @@ def test_a_folder_of_one_owner_is_not_loaded_over_anothers(
     done = typed("load", str(manuals), "--owner", "mallory")
     assert done.returncode == 2
     assert "belongs to zoe of the tenant harbour: rename the folder manuals" in done.stderr
+    assert stored(admin) == before
+    assert typed("load", str(manuals / "page.html"), "--owner", "mallory").returncode == 2
     assert stored(admin) == before
     grants = "SELECT DISTINCT grantee FROM public.document_grants WHERE starts_with(document_id, 'manuals/')"
     assert admin.execute(grants).fetchall() == [("role:mix",)]
@@ -187,6 +195,8 @@ def test_a_folder_of_one_owner_is_not_loaded_over_anothers(
     ("place", "options", "sentence"),
     [
         ("", (), "name the user who owns the documents: --owner alice"),
+        ("", ("--owner", "zoe", "--tenant", ""), "name the tenant of the owner: --tenant acme"),
+        ("", ("--owner", "zoe", "--visibility", "tenant"), "name the tenant of the owner: --tenant acme"),
         ("away", (), "away: no such file or folder"),
         ("picture.png", (), "picture.png: expected a folder, or a file with one of these endings: .pdf, .html"),
     ],

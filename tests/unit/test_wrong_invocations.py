@@ -132,6 +132,16 @@ def test_every_command_takes_its_caller_by_claims_and_by_token(name: tuple[str, 
     )
 
 
+@pytest.mark.parametrize("name", [name for name, one in commands() if "--as" in options_of(one)], ids=" ".join)
+def test_an_empty_caller_is_wrong_usage(name: tuple[str, ...], place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """As by a shell's unset variable: taken for none, it would mean every caller to `verify` and `tune`."""
+    command = dict(commands())[name]
+    for option in (one for one in command.params if one.name in CALLER and not one.multiple):
+        code = main.run(COMMAND, typed(name, command, option, ""))
+        assert (code, "caller" in capfd.readouterr().err.splitlines()[-1]) == (2, True)
+    assert place.is_dir()
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with files of all kinds, and connection strings that lead nowhere."""

@@ -68,7 +68,7 @@ UPDATE public.document_chunks
  WHERE id = %(id)s
 """
 
-_BELOW = "SELECT id, owner_id, tenant_id FROM public.documents WHERE starts_with(id, %s) ORDER BY id"
+_BELOW = "SELECT id, owner_id, tenant_id FROM public.documents WHERE starts_with(id, %s) OR id = %s ORDER BY id"
 
 _OWNERS_OF_CHUNKS = "SELECT id, document_id FROM public.document_chunks WHERE id = ANY (%s)"
 
@@ -297,24 +297,25 @@ def _batches(writes: Iterable[_Write]) -> Iterator[list[_Write]]:
 
 
 def check_rights(connection: psycopg.Connection[Any], root: str, owner: str, tenant: str | None) -> list[str]:
-    """Return the ids of the stored documents of a folder, if all are the same owner's.
+    """Return the ids of the stored documents of a folder or file, if all are the same owner's.
 
     Args:
         connection: a connection of a role that sees every row.
-        root: name of the folder, which begins their ids.
-        owner: who is to own the folder's documents.
+        root: name of the folder, which begins their ids, or the id of the file's document.
+        owner: who is to own the documents.
         tenant: of the owner.
 
     Raises:
         WrongUsage: one is another's.
     """
-    rows = connection.execute(_BELOW, (f"{root}/",)).fetchall()
+    folder, *_ = root.split("/")
+    rows = connection.execute(_BELOW, (f"{root}/", root)).fetchall()
     for document_id, stored_owner, stored_tenant in rows:
         if (stored_owner, stored_tenant) != (owner, tenant):
             of = f" of the tenant {stored_tenant}" if stored_tenant else ""
             raise WrongUsage(
-                f"the document {document_id} belongs to {stored_owner}{of}: rename the folder {root}, which begins the "
-                "ids of its documents; nothing is loaded"
+                f"the document {document_id} belongs to {stored_owner}{of}: rename the folder {folder}, which begins "
+                "the ids of its documents; nothing is loaded"
             )
     return [row[0] for row in rows]
 

@@ -15,29 +15,36 @@ if TYPE_CHECKING:
 
     import psycopg
 
-_REACHED = """
-WITH RECURSIVE reached (class, oid) AS (
-  SELECT 'pg_class'::regclass::oid, relation FROM unnest(%(relations)s::oid[]) AS relation
+BINDING = """
+(p.polcmd IN ('r', '*') AND EXISTS (SELECT FROM unnest(p.polroles) role WHERE role = 0 OR pg_has_role(role, 'MEMBER')))
+"""
+"""That a policy ``p`` may decide what this role reads, also after `SET ROLE`."""
+
+# A view or function with its owner's rights reads by the policies of that owner, so there all of them count.
+_REACHED = f"""
+WITH RECURSIVE reached (class, oid, as_caller) AS (
+  SELECT 'pg_class'::regclass::oid, relation, true FROM unnest(%(relations)s::oid[]) AS relation
   UNION
-  SELECT child.class, child.oid FROM reached r, LATERAL (
-    SELECT d.refclassid AS class, d.refobjid AS oid
+  SELECT child.class, child.oid, child.as_caller FROM reached r, LATERAL (
+    SELECT d.refclassid AS class, d.refobjid AS oid, r.as_caller
       FROM pg_policy p JOIN pg_depend d ON d.classid = 'pg_policy'::regclass AND d.objid = p.oid
-     WHERE r.class = 'pg_class'::regclass AND p.polrelid = r.oid
+     WHERE r.class = 'pg_class'::regclass AND p.polrelid = r.oid AND (NOT r.as_caller OR {BINDING})
     UNION ALL
-    SELECT d.refclassid, d.refobjid
+    SELECT d.refclassid, d.refobjid, r.as_caller AND v.reloptions::text ~ 'security_invoker=(true|on|1|yes)'
       FROM pg_rewrite w JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.deptype = 'n'
+      JOIN pg_class v ON v.oid = w.ev_class
      WHERE r.class = 'pg_class'::regclass AND w.ev_class = r.oid
     UNION ALL
-    SELECT d.refclassid, d.refobjid FROM pg_depend d
+    SELECT d.refclassid, d.refobjid, r.as_caller AND NOT f.prosecdef FROM pg_depend d JOIN pg_proc f ON f.oid = d.objid
      WHERE r.class = 'pg_proc'::regclass AND d.classid = r.class AND d.objid = r.oid AND d.deptype = 'n'
     UNION ALL
-    SELECT 'pg_proc'::regclass, o.oprcode::oid FROM pg_operator o
+    SELECT 'pg_proc'::regclass, o.oprcode::oid, r.as_caller FROM pg_operator o
      WHERE r.class = 'pg_operator'::regclass AND o.oid = r.oid
   ) AS child
    WHERE child.class IN ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_operator'::regclass)
 )
-SELECT class = 'pg_proc'::regclass, oid FROM reached WHERE class <> 'pg_operator'::regclass ORDER BY 1, 2
-"""
+SELECT DISTINCT class = 'pg_proc'::regclass, oid FROM reached WHERE class <> 'pg_operator'::regclass ORDER BY 1, 2
+"""  # noqa: S608 -- a constant
 
 _FOREIGN = """
 SELECT p.oid::regprocedure::text, r.rolname

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from psycopg import sql
 
+from worker.adapters.postgres.policies import BINDING
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -78,13 +80,14 @@ _VERSION = """
 ) AS rows (version))
 """
 
-# The same of policies and of the functions that they call, and the tables that have the names now. In every read, so
-# by constants.
-_DECIDING = """
-(ARRAY[{tables}]::oid[]::text
- || ARRAY(SELECT p.xmin FROM pg_policy p WHERE p.polrelid = ANY (ARRAY[{governed}]::oid[]) ORDER BY p.oid)::text
- || ARRAY(SELECT p.xmin FROM pg_proc p WHERE p.oid = ANY (ARRAY[{functions}]::oid[]) ORDER BY p.oid)::text)
-"""
+# The same of policies, and whether they bind this role, of the functions that they call, and of the tables that have
+# the names now. In every read, so by constants.
+_DECIDING = f"""
+(ARRAY[{{tables}}]::oid[]::text
+ || ARRAY(SELECT p.xmin || {BINDING}::text
+            FROM pg_policy p WHERE p.polrelid = ANY (ARRAY[{{governed}}]::oid[]) ORDER BY p.oid)::text
+ || ARRAY(SELECT p.xmin FROM pg_proc p WHERE p.oid = ANY (ARRAY[{{functions}}]::oid[]) ORDER BY p.oid)::text)
+"""  # noqa: S608 -- a constant
 
 # Of a setting that does not exist: the one way in which an expression can end a transaction with an error of its own.
 _PROTECTED = "CASE WHEN {conditions} THEN '' ELSE current_setting('retrieval.policies_do_not_apply') END"

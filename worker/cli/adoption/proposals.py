@@ -46,7 +46,7 @@ _CALLERS = {
 }
 """Claim → columns or keys of metadata that may hold it; the tenant's first."""
 
-_HIDE_WHERE_SET = ("deleted_at", "archived_at", "removed_at", "hidden_at", "trashed_at", "revoked_at")
+_HIDE_WHERE_SET = ("deleted_at", "archived_at", "removed_at", "hidden_at", "trashed_at", "revoked_at", "discarded_at")
 _HIDE_WHERE_TRUE = (
     *("is_deleted", "deleted", "is_private", "private", "is_hidden", "hidden", "is_archived", "archived", "is_draft"),
     *("draft", "is_removed", "removed", "is_confidential", "confidential", "is_disabled", "disabled"),
@@ -259,7 +259,7 @@ def _proposal(source: VectorTable, embedding: Column, collection: Collection | N
     if len(sizes) > 1:
         return Skipped(label, f"its vectors have {_listed(sizes)} dimensions: a corpus has one number of them")
     metadata = _metadata_column(source)
-    text = _text_column(source)
+    text = _text_column(source, metadata)
     if text is None:
         return Skipped(label, "it has no column of text")
     identity = _identity(source)
@@ -341,12 +341,15 @@ def _plain(column: Column) -> Value:
     return Value(f"c.{column.quoted}", column.name)
 
 
-def _text_column(source: VectorTable) -> Value | None:
-    """Return the column of the texts: by its name, else the one with the longest texts."""
+def _text_column(source: VectorTable, metadata: Column | None) -> Value | None:
+    """Return the column of the texts by its name, else a key of metadata, else the column with the longest texts."""
     other = {*_DOCUMENT_NAMES, *_PAGE_NAMES, *_SECTION_NAMES, *_PATH_NAMES, *map(snake_case, source.table.key)}
     other |= {name for names in _CALLERS.values() for name in names}
     texts = [column for column in source.table.columns if column.type in TEXTS and snake_case(column.name) not in other]
     named = _named(source, _TEXT_NAMES, TEXTS)
+    key = _key(source, metadata, (*_TEXT_NAMES, "data"))
+    if metadata is not None and key is not None and named is None:
+        return Value(_entry(metadata, key))
     found = named or max(texts, key=lambda column: source.lengths.get(column.name, 0.0), default=None)
     return _plain(found) if found else None
 
@@ -504,7 +507,7 @@ def _within(choice: Choice, tenant: Choice) -> Choice:
 
 def _both(one: Policy, other: Policy | None) -> Policy:
     """Return the policy that both decide; one that follows the chunks has both already, and would read in a circle."""
-    if other is None or other.follows:
+    if other is None or other.follows or other.condition == one.condition:
         return one
     if one.follows:
         return replace(other, name=one.name)

@@ -55,7 +55,7 @@ class Table:
         columns: its columns, in their order.
         key: columns of its primary key, or of a unique index without NULL.
         row_security: True if row-level security is on.
-        policies: number of policies that bind the worker's role.
+        policies: number of policies of reads that bind the worker's role.
         partitioned: True if its rows are in partitions.
         states: column that may say whether a row is hidden → values in the first rows, of texts.
     """
@@ -139,7 +139,7 @@ SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 
 _TABLE = """
 SELECT n.nspname, c.relname, quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.relrowsecurity,
-       (SELECT count(*) FROM pg_policy WHERE polrelid = c.oid
+       (SELECT count(*) FROM pg_policy WHERE polrelid = c.oid AND polcmd IN ('r', '*')
            AND (0 = ANY (polroles) OR to_regrole('retrieval_worker') = ANY (polroles))), c.relkind = 'p',
        coalesce((SELECT array_agg(a.attname ORDER BY place) FROM pg_index i,
                         unnest(i.indkey) WITH ORDINALITY AS part (attnum, place)

@@ -27,14 +27,30 @@ if TYPE_CHECKING:
 AS, CLAIMS, TOKEN = "--as", "--claims", "--token"
 TOKEN_VARIABLE = "INSPECTOR_TOKEN"  # noqa: S105 -- its name
 
+
+def stated_caller(context: typer.Context, parameter: typer.CallbackParam, value: str) -> str:
+    """Refuse an empty text, such as a shell's unset variable: taken for no caller, it could mean every one."""
+    source = context.get_parameter_source(str(parameter.name))
+    if value == "" and source is not None and source.name == "COMMANDLINE":
+        raise typer.BadParameter("expected a caller, got an empty text")
+    return value
+
+
 Caller = Annotated[
-    str, typer.Option(AS, metavar="USER", help="The caller: the user's id (owner claim), or all claims as JSON.")
+    str,
+    typer.Option(
+        AS,
+        metavar="USER",
+        callback=stated_caller,
+        help="The caller: the user's id (owner claim), or all claims as JSON.",
+    ),
 ]
 JobCaller = Annotated[
     str,
     typer.Option(
         AS,
         metavar="USER",
+        callback=stated_caller,
         help="The caller: the user's id (owner claim), or all claims as JSON. Signed if the settings have a secret in "
         "RETRIEVAL_WORKER_TOKEN_KEYS; otherwise the worker must trust its queue.",
     ),
@@ -44,6 +60,7 @@ Claims = Annotated[
     typer.Option(
         CLAIMS,
         metavar="JSON",
+        callback=stated_caller,
         help='Instead of --as: all claims of the caller: \'{"user_id": "u1", "roles": ["editor"]}\'.',
     ),
 ]
@@ -52,6 +69,7 @@ Token = Annotated[
     typer.Option(
         TOKEN,
         metavar="TOKEN",
+        callback=stated_caller,
         envvar=TOKEN_VARIABLE,
         help="Instead of --as: a principal token for the task inspect, best by its variable.",
     ),
@@ -61,6 +79,7 @@ JobToken = Annotated[
     typer.Option(
         TOKEN,
         metavar="TOKEN",
+        callback=stated_caller,
         envvar=TOKEN_VARIABLE,
         help="Instead of --as: a principal token for the task inspect, or for this very job (its jti becomes the task "
         "id), best by its variable.",

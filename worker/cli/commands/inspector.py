@@ -11,7 +11,7 @@ import typer
 
 from retrieval_client.errors import SettingsError
 from worker.adapters.private_files import write_private
-from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of
+from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of, stated_caller
 from worker.cli.commands.runs import Run, Subject, name_of, opened_engine, opened_for
 from worker.cli.terminal import screen
 from worker.cli.usage import WrongUsage
@@ -55,7 +55,13 @@ def report(
 
 def inspect(
     caller: Annotated[
-        str, typer.Option(AS, metavar="USER", help="Visit as this user without signing in; only on a loopback address.")
+        str,
+        typer.Option(
+            AS,
+            metavar="USER",
+            callback=stated_caller,
+            help="Visit as this user without signing in; only on a loopback address.",
+        ),
     ] = "",
     claims: Claims = "",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",

@@ -79,6 +79,8 @@ def load(
     check_places(roots)
     if roots and not owner:
         raise WrongUsage("name the user who owns the documents: --owner alice")
+    if tenant == "" or (roots and visibility == "tenant" and tenant is None):
+        raise WrongUsage("name the tenant of the owner: --tenant acme")
     contents = [corpus_files.read(place) for place in given if place not in roots]
     loaded = settings.load_unconnected()
     model = sample_vectors.known(embedder.make(loaded.embedder))
@@ -88,12 +90,7 @@ def load(
     found, documents = _read(roots, Rights(owner, tenant, visibility, grant or ()), window, shown_on)
     contents += [corpus_files.CorpusFile("documents", tuple(documents))] if documents else []
     with admin_connection(dsn) as connection, progress(shown_on) as shown:
-        stored = [
-            one
-            for root in roots
-            if root.is_dir()
-            for one in loader.check_rights(connection, _name(root), owner, tenant)
-        ]
+        stored = [one for root in roots for one in loader.check_rights(connection, _document_root(root), owner, tenant)]
         vanished = [one for one in stored if one not in found.paths]
         loader.check_chunk_ids(connection, contents)
         loader.check_embedders(connection, contents, model)
@@ -122,8 +119,10 @@ def load(
         raise typer.Exit(1)
 
 
-def _name(root: Path) -> str:
-    return root.absolute().name
+def _document_root(root: Path) -> str:
+    """Return the beginning of the ids of a folder's documents, or the id of a file's."""
+    path = root.absolute()
+    return path.name if root.is_dir() else path.relative_to(path.parent.parent).as_posix()
 
 
 def _window(loaded: Settings, columns: Sequence[str]) -> Window:
@@ -171,7 +170,7 @@ def _too_long(loaded: Settings, contents: Sequence[CorpusFile], columns: dict[st
 
 def _tell(report: dict[str, Any], *, prune: bool, dry_run: bool) -> None:
     would, are = ("would be ", "would be") if dry_run else ("", "are")
-    for one in report["loaded"]:
+    for one in report["loaded"] or [{"corpus": "documents", "items": 0, "chunks": 0}]:
         console.print(f"{one['chunks']} chunks of {one['items']} {one['corpus']} {are} loaded")
     if report["too_long"]:
         console.print(

@@ -87,7 +87,7 @@ def _used(part: str, use: Callable[[], str]) -> Finding:
 def _embedder(settings: Settings) -> str:
     embedder = make_embedder(settings.embedder)
     before, start = _memory(), time.perf_counter()
-    embedder.embed([_WORD])
+    embedder.embed([_WORD], dimensions=max(corpus.dimensions for corpus in settings.corpora.values()))
     said = f"{embedder.name} {embedder.version} embeds"
     if not isinstance(embedder, LocalEmbedder):
         return said

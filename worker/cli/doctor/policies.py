@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from worker.adapters.durability import Finding
-from worker.adapters.postgres.policies import reach
+from worker.adapters.postgres.policies import BINDING, reach
 from worker.adapters.postgres.privileges import oid_of
 
 if TYPE_CHECKING:
@@ -27,14 +27,14 @@ SELECT oid = to_regclass(%s), oid::regclass::text
  ORDER BY 1 DESC, 2
 """
 
-_CONDITIONS = """
+_CONDITIONS = f"""
 SELECT 'a policy of ' || polrelid::regclass::text, pg_get_expr(polqual, polrelid)
-  FROM pg_policy WHERE polrelid = ANY (%(relations)s::oid[]) AND polcmd IN ('r', '*') AND polqual IS NOT NULL
+  FROM pg_policy p WHERE polrelid = ANY (%(relations)s::oid[]) AND {BINDING} AND polqual IS NOT NULL
 UNION ALL
 SELECT 'the function ' || oid::regprocedure::text || ', which a policy calls,', pg_get_functiondef(oid)
   FROM pg_proc WHERE oid = ANY (%(functions)s::oid[]) AND prokind = 'f'
  ORDER BY 1, 2
-"""
+"""  # noqa: S608 -- a constant
 
 _READS = re.compile(r"current_setting\('([a-z_]\w*(?:\.\w+)+)'", re.ASCII | re.IGNORECASE)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from retrieval_client.errors import RetrievalError, Unavailable
+from retrieval_client.errors import RetrievalError, TimedOut, Unavailable
 from worker.adapters.durability import Finding, redis_time, role_findings, storage_findings
 from worker.adapters.postgres.database import check, connected, translated_errors
 from worker.adapters.postgres.refusals import busy
@@ -58,7 +58,9 @@ def postgres_findings(settings: Settings) -> Iterator[Finding]:
         )
         return
     except RetrievalError as error:
-        yield Finding("problem", "Postgres", error.message)
+        reasons = ": another session locks a table (pg_locks), or the role's time limit is too short: ALTER ROLE … SET "
+        timed_out = f"{reasons}statement_timeout" if isinstance(error, TimedOut) else ""
+        yield Finding("problem", "Postgres", f"{error.message}{timed_out}")
         return
     yield Finding("ok", "Postgres", "the worker's role can't see past row-level security, and reads every corpus")
     yield from role_findings(settings)

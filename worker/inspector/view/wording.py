@@ -155,6 +155,8 @@ def nearness(similarity: float | None, embedder: str) -> str:
 
     >>> nearness(0.1, "lexical 1")
     'Nearest source: cosine similarity 0.10 of at most 1, by shared words, not by meaning.'
+    >>> nearness(0.1, f"{MEASURED_WITH} 1").rpartition("without ")[2]  # in another language they may be otherwise
+    'on English labelled sets.'
 
     Args:
         similarity: the highest cosine similarity of a source to the question; None if it is not known.
@@ -170,7 +172,7 @@ def nearness(similarity: float | None, embedder: str) -> str:
         return f"{found}; how near that is was not measured for this model."
     band = next(band for band in BANDS if band.below is None or similarity < band.below)
     shares = f"{band.answerable:.0%} of questions with an answer and {band.unanswerable:.0%} of those without"
-    return f"{found}, {band.words}: so were {shares} on the labelled sets."
+    return f"{found}, {band.words}: so were {shares} on English labelled sets."
 
 
 # --- scores -------------------------------------------------------------------------------------

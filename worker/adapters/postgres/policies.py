@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import psycopg
 
 BINDING = """
-(p.polcmd IN ('r', '*') AND EXISTS (SELECT FROM unnest(p.polroles) role WHERE role = 0 OR pg_has_role(role, 'MEMBER')))
+(p.polcmd IN ('r', '*') AND (0 = ANY (p.polroles)
+   OR EXISTS (SELECT FROM unnest(p.polroles) role WHERE role <> 0 AND pg_has_role(role, 'MEMBER'))))
 """
 """That a policy ``p`` may decide what this role reads, also after `SET ROLE`."""
 

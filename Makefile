@@ -15,7 +15,7 @@ export LC_ALL := C.UTF-8
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-docs docs demo up test test-rest test-redis test-all test-fast test-repeated wheels guards mutants lint format contract pictures lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
+.PHONY: help install install-docs docs demo up test test-rest test-peers test-redis test-all test-fast test-repeated wheels guards mutants lint format contract pictures lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -64,7 +64,10 @@ test: $(TESTS_INSTALLED)  ## what to run after a change, real Postgres, Valkey a
 
 test-rest: $(TESTS_INSTALLED)  ## what `make test` leaves out: PostgreSQL 16, plans, replicas, links, faults, browser, containers, examples
 	-$(call INSTALL,postgres16)
-	$(call PYTEST,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)) -m 'full or hypothesis'
+	$(call PYTEST,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)) -m '(full or hypothesis) and not peers'
+
+test-peers: $(TESTS_INSTALLED)  ## our figures and tables beside ranx, LangChain and LlamaIndex, each in an environment of its own
+	$(call PYTEST,logical) -m peers
 
 # What depends on the broker's server, on another one than the bundled Valkey.
 ON_REDIS = $(wildcard tests/integration/test_transport*.py tests/integration/test_client_*.py) $(addprefix tests/integration/test_, \
@@ -85,7 +88,7 @@ wheels:  ## that all that `make demo` installs has wheels for every platform and
 	@$(MAKE) --no-print-directory VENV=build/demo build/demo/.installed
 	build/demo/bin/python -m tests.wheels
 
-test-all: test test-rest  ## everything, in an hour or so
+test-all: test test-rest test-peers  ## everything, in an hour or so
 
 test-fast: $(TESTS_INSTALLED)  ## what needs no servers
 	$(call PYTEST,logical) tests/unit -m 'not full' --hypothesis-profile quick

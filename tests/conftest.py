@@ -15,7 +15,7 @@ import pytest
 import redis
 from tests import prebuilt
 from tests.integration.provider import Provider, running
-from tests.lanes import has_quick_tests, is_full
+from tests.lanes import has_quick_tests, is_full, is_of_peers
 
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
@@ -76,8 +76,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the full lane."""
+    """Mark the tests of the full lane, and those of packages of others."""
     for item in items:
+        if is_of_peers(item.nodeid):
+            item.add_marker(pytest.mark.peers)
         if is_full(item.nodeid):
             item.add_marker(pytest.mark.full)
 

@@ -2,7 +2,8 @@
 
 The quick lane is for each change: all that needs no servers, the worker's parts on PostgreSQL 18 and Redis, a worker of
 each kind. The full lane has what takes servers of its own, many rows, many starts of workers, or faults; and it runs
-the property tests of the quick lane again, with more examples.
+the property tests of the quick lane again, with more examples. What compares with packages of others, each in an
+environment that takes minutes to make, has a lane of its own, for releases: `make test-peers`.
 """
 
 from __future__ import annotations
@@ -67,6 +68,13 @@ FULL = (
     "unit/test_wrong_invocations.py::test_a_process_says_the_same",
 )
 
+# Of the lane of packages of others.
+PEERS = (
+    "integration/test_adopted_tables.py::test_a_table_that_is_there_is_adopted[LangChain",
+    "integration/test_adopted_tables.py::test_a_table_that_is_there_is_adopted[LlamaIndex",
+    "integration/test_evaluate_beside_ranx.py",
+)
+
 _ADOPTED = "integration/test_adopted_tables.py::test_"
 _FAULT = "integration/test_doctor_faults.py::test_a_fault_is_one_sentence_whose_mend_ends_it"
 _RIGHTS = (
@@ -121,6 +129,15 @@ def is_full(nodeid: str) -> bool:
         return False
     in_full, in_quick = (max((len(one) for one in names if name.startswith(one)), default=0) for names in (FULL, QUICK))
     return in_full > in_quick
+
+
+def is_of_peers(nodeid: str) -> bool:
+    """Return whether a test, of the full lane, needs packages of others.
+
+    >>> is_of_peers("tests/integration/test_evaluate_beside_ranx.py::test_it")
+    True
+    """
+    return nodeid.removeprefix("tests/").startswith(PEERS)
 
 
 def has_quick_tests(file: str) -> bool:

@@ -33,7 +33,7 @@ before it: `characters`, `reading`, `differences`, `placing`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Literal
 from worker.core.citations.budget import BudgetSpentError, spend
 from worker.core.citations.quoting.characters import DASH, PUNCTUATION, RAISED, SYMBOL
 from worker.core.citations.quoting.differences import ACCEPTED, Difference, Pair
-from worker.core.citations.quoting.placing import Passage, Words, nearest, passages
+from worker.core.citations.quoting.placing import Passage, nearest, passages
 from worker.core.citations.quoting.reading import Reading
 from worker.core.text.unicode_data import known
 
@@ -70,20 +70,7 @@ class QuotedChunk:
     @classmethod
     def of(cls, chunk_hash: str, text: str) -> QuotedChunk:
         """Return a chunk of a text."""
-        return cls(chunk_hash, Reading.of(text))
-
-    @cached_property
-    def words(self) -> Words:
-        """Its words."""
-        return Words.of(self.text)
-
-    @cached_property
-    def index(self) -> dict[str, list[int]]:
-        """Where each word stands."""
-        found: dict[str, list[int]] = {}
-        for i, key in enumerate(self.words.keys):
-            found.setdefault(key, []).append(i)
-        return found
+        return cls(chunk_hash, Reading(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,12 +220,8 @@ class _Asked:
     def __init__(self, quote: str, accepted: AbstractSet[str]) -> None:
         self._quote = quote
         self._accepted = accepted
-        self._reading = Reading.of(quote)
+        self._reading = Reading(quote)
         self._passages: dict[int, Passage | None] = {}
-
-    @cached_property
-    def _words(self) -> Words:
-        return Words.of(self._reading)
 
     @cached_property
     def _parts(self) -> list[_Part]:
@@ -255,7 +238,7 @@ class _Asked:
         """Return the place where its words stand, or nearly."""
         best = self._passages[index]
         if best is None and self._reading.places:
-            best = nearest(Pair(self._reading, chunk.text), self._words, chunk.words, chunk.index)
+            best = nearest(Pair(self._reading, chunk.text))
         return self._place(index, chunk, best, "altered") if best else None
 
     def _passage(self, chunk: QuotedChunk) -> Passage | None:
@@ -306,7 +289,7 @@ class _Asked:
         # What is left out is told, so that it takes memory.
         spend(spans[-1][1] - spans[0][0] + sum(_STEPS_TO_TELL * (1 + len(passage.differences)) for _, passage in found))
         differences = tuple(
-            replace(one, quote_span=(one.quote_span[0] + part.start, one.quote_span[1] + part.start))
+            one._replace(quote_span=(one.quote_span[0] + part.start, one.quote_span[1] + part.start))
             for part, passage in found
             for one in passage.differences
         )
@@ -398,10 +381,10 @@ def _parts(quote: str) -> list[_Part]:
         if text.strip() or not mark:
             glued = bool(before and before["word"]) and known(text[:1]).isalnum(), after and known(text[-1:]).isalnum()
             place = start + len(text) - len(text.lstrip())
-            found.append(_Part(Reading.of(text.strip()), place, omits, tuple(put_in), glued))
+            found.append(_Part(Reading(text.strip()), place, omits, tuple(put_in), glued))
             omits, put_in = False, []
         elif not found:
-            found.append(_Part(Reading.of(""), 0, False, (), (False, False)))
+            found.append(_Part(Reading(""), 0, False, (), (False, False)))
         if mark:
             omits |= mark["omission"] is not None
             put_in += [mark["word"]] if after else []

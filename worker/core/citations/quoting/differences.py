@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, replace
+from bisect import bisect_left, bisect_right
 from difflib import SequenceMatcher
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.quoting.characters import (
     BLANK,
@@ -65,8 +65,7 @@ ACCEPTED = frozenset(list(KINDS)[:11])
 NEVER_ACCEPTED = frozenset({"cut", "words", "order", "symbol"})
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """Difference at one place.
 
     Attributes:
@@ -82,8 +81,7 @@ class Difference:
     chunk_span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A quote and a source, read."""
 
     quote: Reading
@@ -100,59 +98,58 @@ class Pair:
 
 
 def compare(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Difference]:
-    """Yield what differs between two runs of signs whose keys are the same; both begin and end with such a sign."""
+    """Yield what differs between two runs of signs whose keys are the same; both begin and end with such a sign.
+
+    Word by word, and only in words that differ sign by sign.
+    """
+    quote, source = pair
     (i, last), (j, end) = quote_signs, source_signs
-    quote, source = pair.quote, pair.source
-    asked, found = (
-        quote.text[quote.places[i] : quote.sign_end(last - 1)],
-        source.text[source.places[j] : source.sign_end(end - 1)],
-    )
-    if asked == found:
+    shift = source.key_starts[j] - quote.key_starts[i]
+    ends = quote.sign_end(last - 1), source.sign_end(end - 1)
+    if quote.text[quote.places[i] : ends[0]] == source.text[source.places[j] : ends[1]]:
         return
-    pieces, others = [*quote.pieces(i, last), None], [*source.pieces(j, end), ""]
-    by, other_by = i, j
-    while i < last and j < end:
-        if pieces[i - by] == others[j - other_by]:
-            i, j = i + 1, j + 1
+    words = quote.words
+    for word in (*words[bisect_right(words, i) : bisect_left(words, last)], last):
+        other = source.sign_at(quote.key_starts[word] + shift)
+        if other is None:
             continue
-        first = i, j
-        i, j = _group(quote.key_starts, source.key_starts, i, j)
-        yield from _group_difference(pair, (first[0], i), (first[1], j))
-        if i < last and j < end:
-            yield from gap(pair, (quote.sign_end(i - 1), quote.places[i]), (source.sign_end(j - 1), source.places[j]))
+        start, other_start = quote.places[i], source.places[j]
+        until = (quote.places[word], source.places[other]) if word < last else ends
+        if quote.text[start : until[0]] != source.text[other_start : until[1]]:
+            word_end, other_end = (quote.sign_end(word - 1), source.sign_end(other - 1)) if word < last else ends
+            if quote.text[start:word_end] != source.text[other_start:other_end]:
+                yield from _compare_signs(pair, (i, word), (j, other))
+            if word < last:
+                yield from gap(pair, (word_end, until[0]), (other_end, until[1]))
+        i, j = word, other
 
 
-def _group(starts: Sequence[int], others: Sequence[int], i: int, j: int) -> tuple[int, int]:
-    """Return the next signs at which the keys of both begin anew."""
-    base, other = starts[i], others[j]
-    i, j = i + 1, j + 1
-    while starts[i] - base != others[j] - other:
-        if starts[i] - base < others[j] - other:
-            i += 1
-        else:
-            j += 1
-    return i, j
+def _compare_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Difference]:
+    """Yield what differs sign by sign: groups of signs after which the keys of both begin anew, and between these."""
+    quote, source = pair
+    starts, others = quote.key_starts, source.key_starts
+    (i, last), (j, _) = quote_signs, source_signs
+    while i < last:
+        first, other, shift = i, j, others[j] - starts[i]
+        i, j = i + 1, j + 1
+        while starts[i] + shift != others[j]:
+            if starts[i] + shift < others[j]:
+                i += 1
+            else:
+                j += 1
+        spans = (quote.places[first], quote.sign_end(i - 1)), (source.places[other], source.sign_end(j - 1))
+        if quote.text[slice(*spans[0])] != source.text[slice(*spans[1])]:
+            yield pair.difference(_kind_of_signs(pair, *spans), *spans)
+        if i < last:
+            yield from gap(pair, (spans[0][1], quote.places[i]), (spans[1][1], source.places[j]))
 
 
-def _group_difference(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Difference]:
-    quote, source = pair.quote, pair.source
-    spans = (
-        (quote.places[quote_signs[0]], quote.sign_end(quote_signs[1] - 1)),
-        (source.places[source_signs[0]], source.sign_end(source_signs[1] - 1)),
-    )
-    if quote.text[slice(*spans[0])] != source.text[slice(*spans[1])]:
-        kind = _kind_of_signs(pair, quote_signs, source_signs)
-        yield pair.difference(kind, *spans)
-
-
-def _kind_of_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> str:
-    asked, found = pair.quote.sign_text(*quote_signs), pair.source.sign_text(*source_signs)
-    if asked == found:
+def _kind_of_signs(pair: Pair, asked: Span, found: Span) -> str:
+    texts = pair.quote.signs_shown(*asked), pair.source.signs_shown(*found)
+    if texts[0] == texts[1]:
         return "entity"
-    kind = _kind_of_texts(known(asked), known(found))
-    is_other = kind == "typography" and (
-        _beside_digit(pair.quote, quote_signs) or _beside_digit(pair.source, source_signs)
-    )
+    kind = _kind_of_texts(*texts)
+    is_other = kind == "typography" and (_beside_digit(pair.quote, *asked) or _beside_digit(pair.source, *found))
     return "words" if is_other else kind
 
 
@@ -175,10 +172,9 @@ def _kind_of_texts(asked: str, found: str) -> str:
 _CASES_OF_I = ({"İ", "i"}, {"I", "ı"})
 
 
-def _beside_digit(reading: Reading, signs: Span) -> bool:
+def _beside_digit(reading: Reading, start: int, end: int) -> bool:
     """Return whether a number that is written otherwise (½, ₂) touches another digit."""
-    start, end = reading.places[signs[0]], reading.sign_end(signs[1] - 1)
-    if digits_of(reading.text[start:end]) or DIGIT not in reading.classes[start:end]:
+    if DIGIT not in reading.classes[start:end] or digits_of(reading.text[start:end]):
         return False
     return DIGIT in reading.classes[max(0, start - 1) : start] + reading.classes[end : end + 1]
 
@@ -186,8 +182,7 @@ def _beside_digit(reading: Reading, signs: Span) -> bool:
 # --- what stands between signs ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(NamedTuple):
     """A visible sign of a gap; ``plain`` is how it is compared."""
 
     plain: str
@@ -199,7 +194,8 @@ def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
     """Yield what differs between two signs: punctuation and symbols in pairs, then what is between those."""
     if pair.quote.text[slice(*asked)] == pair.source.text[slice(*found)]:
         return
-    if pair.quote.classes[slice(*asked)] in _ONE_BLANK and pair.source.classes[slice(*found)] in _ONE_BLANK:
+    classes = pair.quote.classes[slice(*asked)], pair.source.classes[slice(*found)]
+    if _BLANKS_ALONE.fullmatch(classes[0]) and _BLANKS_ALONE.fullmatch(classes[1]):
         yield pair.difference("white_space", asked, found)
         return
     if _is_line_end(pair.quote, asked, pair.source, found) or _is_line_end(pair.source, found, pair.quote, asked):
@@ -223,7 +219,7 @@ def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
     yield from _filling(pair, (before[0], asked[1]), (before[1], found[1]))
 
 
-_ONE_BLANK = frozenset({BLANK, BREAK})
+_BLANKS_ALONE = re.compile("[sn]++")
 _INSIDE_NUMBER, _BEFORE_NUMBER = re.compile(r"d\0d"), re.compile(r"(?:\A|[^aAcdr])\0d")
 
 
@@ -276,12 +272,15 @@ def _matched(signs: Sequence[Sign], others: Sequence[Sign]) -> Iterator[tuple[in
 
 
 _DOTS = "..."
+_VISIBLE = re.compile("[^snBihMx]")
 
 
 def signs_of(reading: Reading, span: Span) -> list[Sign]:
     """Return the visible signs of a part between two signs with keys."""
     classes, text, shown = reading.classes, reading.text, reading.shown
     found: list[Sign] = []
+    if not _VISIBLE.search(classes, *span):
+        return found
     place, end = span
     while place < end:
         one, start = classes[place], place
@@ -440,7 +439,7 @@ def with_order(differences: list[Difference]) -> list[Difference]:
         and not (one.quoted and one.source)
     ]
     among = set().union(*moved)
-    return [replace(one, kind="order") if id(one) in among else one for one in differences]
+    return [one._replace(kind="order") if id(one) in among else one for one in differences]
 
 
 def with_case(pair: Pair, differences: list[Difference], passage: Span, first: int) -> list[Difference]:
@@ -454,7 +453,7 @@ def with_case(pair: Pair, differences: list[Difference], passage: Span, first: i
         kind = "case_style"
     else:
         return differences
-    return [replace(one, kind=kind) if one.kind == "case" else one for one in differences]
+    return [one._replace(kind=kind) if one.kind == "case" else one for one in differences]
 
 
 _LETTER_BESIDE_DIGIT = re.compile(r"\d[ \u00a0]?[^\W\d_]|[^\W\d_][ \u00a0]?\d")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.budget import spend
-from worker.core.citations.quoting.characters import BLANKS, QUOTE, UNSEEN, UNSPACED, WITHIN
+from worker.core.citations.quoting.characters import BLANKS, QUOTE
 from worker.core.citations.quoting.differences import (
     Difference,
     Pair,
@@ -21,18 +21,16 @@ from worker.core.citations.quoting.differences import (
     with_case,
     with_order,
 )
-from worker.core.text.unicode_data import known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from worker.core.citations.quoting.differences import Sign
-    from worker.core.citations.quoting.reading import Reading, Span
+    from worker.core.citations.quoting.reading import Span
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """A part of a source that a quote, or a part of one, may be of.
 
     Attributes:
@@ -64,15 +62,14 @@ def passages(pair: Pair, within: Span, *, glued: tuple[bool, bool] = (False, Fal
         within: signs of the source, the last excluded.
         glued: whether the quote may begin, and end, inside a word: an editor's bracket stands there.
     """
-    quote, source = pair.quote, pair.source
-    starts, length = source.key_starts, len(quote.key)
-    start, end = starts[within[0]], starts[within[1]]
+    quote, source = pair
+    start, end = source.key_starts[within[0]], source.key_starts[within[1]]
     patience, candidates = _PATIENCE * (len(source.text) + 256), 0
     while (start := source.key.find(quote.key, start, end)) >= 0:
-        first, last = bisect_left(starts, start), bisect_left(starts, start + length)
-        if starts[first] == start and starts[last] == start + length:
+        first, last = source.sign_at(start), source.sign_at(start + len(quote.key))
+        if first is not None and last is not None:
             spend(_STEPS_TO_COMPARE + 10 * len(quote.text))
-            yield _passage(pair, (first, last), glued)
+            yield _passage(pair, (first, last), [((0, len(quote.places)), (first, last))], glued)
             candidates += 1
         patience -= len(quote.text) + 64
         if patience < 0 or candidates == _MOST_CANDIDATES:
@@ -80,26 +77,32 @@ def passages(pair: Pair, within: Span, *, glued: tuple[bool, bool] = (False, Fal
         start += 1
 
 
-def _passage(pair: Pair, signs: Span, glued: tuple[bool, bool]) -> Passage:
-    quote, source = pair.quote, pair.source
-    inner = list(compare(pair, (0, len(quote.places)), signs))
-    begin, before = _lead(pair, signs[0])
-    end, after = _trail(pair, signs[1], wrapped=any(one.kind == "punctuation" and one.quoted for one in before))
+def _passage(pair: Pair, signs: Span, runs: Sequence[tuple[Span, Span]], glued: tuple[bool, bool]) -> Passage:
+    """Return what differs between a quote and some signs of the source, of which runs have the same keys."""
+    quote, source = pair
+    begin, before = _lead(pair, signs[0]) if runs[0][0][0] == 0 else (source.places[signs[0]], [])
+    found, at = [], (0, begin)
+    for asked, other in runs:
+        if asked[0]:
+            found.append(_region(pair, (at[0], quote.places[asked[0]]), (at[1], source.places[other[0]])))
+        found += compare(pair, asked, other)
+        at = quote.sign_end(asked[1] - 1), source.sign_end(other[1] - 1)
+    if runs[-1][0][1] == len(quote.places):
+        is_wrapped = any(one.kind == "punctuation" and one.quoted for one in before)
+        end, after = _trail(pair, signs[1], wrapped=is_wrapped)
+    else:
+        end = source.sign_end(signs[1] - 1)
+        after = [_region(pair, (at[0], len(quote.text)), (at[1], end))]
     if any(one.kind == "typography" for one in after):
-        before = [_as_typography(one) for one in before]
+        before = [one._replace(kind="typography") for one in before]
     cuts = [
         pair.difference("cut", (at, at), (place, place))
         for at, place, free in ((0, begin, glued[0]), (len(quote.text), end, glued[1]))
         if not free and source.is_cut(place)
     ]
-    found = merged(pair, [*before, *inner, *after])
+    found = with_order(merged(pair, [*before, *found, *after]))
     found = with_case(pair, found, (begin, end), quote.places[0])
-    ordered = sorted([*found, *cuts], key=lambda one: one.quote_span)
-    return Passage((begin, end), signs, tuple(ordered))
-
-
-def _as_typography(one: Difference) -> Difference:
-    return Difference("typography", one.quoted, one.source, one.quote_span, one.chunk_span)
+    return Passage((begin, end), signs, tuple(sorted([*found, *cuts], key=lambda one: one.quote_span)))
 
 
 # --- what the quote has before its first and after its last sign ------------------------------------
@@ -179,61 +182,44 @@ def _outer(pair: Pair, span: Span, place: int, signs: Sequence[Sign]) -> list[Di
 
 # --- the nearest passage ------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """The words of a text, by the numbers of their signs; in scripts without spaces each sign is one."""
-
-    keys: list[str]
-    signs: list[Span]
-
-    @classmethod
-    def of(cls, reading: Reading) -> Words:
-        """Return the words of a text."""
-        keys, signs, starts = [], [], reading.key_starts
-        first, count, places, classes = 0, len(reading.places), reading.places, reading.classes
-        for i in range(1, count + 1):
-            if i == count or places[i] - places[i - 1] > 1 or UNSPACED in classes[places[i - 1] : places[i] + 1]:
-                if i < count and not _is_edge(reading, i):
-                    continue
-                keys.append(reading.key[starts[first] : starts[i]])
-                signs.append((first, i))
-                first = i
-        return cls(keys, signs)
-
-
-def _is_edge(reading: Reading, sign: int) -> bool:
-    """Return whether a word begins with a sign."""
-    place, classes = reading.places[sign], reading.classes
-    if classes[place] == UNSPACED or classes[reading.places[sign - 1]] == UNSPACED:
-        return True
-    return any(one not in UNSEEN and one not in (WITHIN, "m") for one in classes[reading.places[sign - 1] + 1 : place])
-
-
 _FREQUENT, _BAND, _FEWEST, _MOST_WORDS = 16, 24, 3, 4000
 
 
-def nearest(pair: Pair, asked: Words, known: Words, index: dict[str, list[int]]) -> Passage | None:
+def nearest(pair: Pair) -> Passage | None:
     """Return the passage that has most of the quote's words in order; None if it has less than half of them.
 
     Linear: words that are frequent are no anchors, and only a band around the best diagonal is compared.
     """
-    if len(asked.keys) > _MOST_WORDS:
+    words, places = pair.quote.word_keys, pair.source.word_places
+    if len(words) > _MOST_WORDS:
         return None
-    votes: Counter[int] = Counter()
-    for i, key in enumerate(asked.keys):
-        places = index.get(key, ())
-        if len(places) <= _FREQUENT:
-            for j in places:
-                votes[(j - i) // _BAND] += 1
+    votes = Counter(
+        (j - i) // _BAND
+        for i, key in enumerate(words)
+        if len(places.get(key, ())) <= _FREQUENT
+        for j in places.get(key, ())
+    )
     if not votes:
         return None
-    spend(len(asked.keys) * _BAND * 4)
+    spend(len(words) * _BAND * 4)
     best = max(votes, key=lambda one: (votes[one] + votes.get(one + 1, 0), -one))
-    pairs = _aligned(asked.keys, index, best * _BAND - _BAND, best * _BAND + 2 * _BAND)
-    if len(pairs) < max(_FEWEST, (len(asked.keys) + 1) // 2):
-        return None
-    return _near_passage(pair, asked, known, pairs)
+    pairs = _aligned(words, places, best * _BAND - _BAND, best * _BAND + 2 * _BAND)
+    return _near(pair, pairs) if len(pairs) >= max(_FEWEST, (len(words) + 1) // 2) else None
+
+
+def _near(pair: Pair, pairs: Sequence[tuple[int, int]]) -> Passage:
+    """Return the passage of words in pairs, those of neighbours as one run."""
+    words, others = pair.quote.words, pair.source.words
+    # Words of the quote before the first that is found, and after the last, stand for as many of the source.
+    first = max(0, pairs[0][1] - pairs[0][0])
+    last = min(len(others) - 1, pairs[-1][1] + len(words) - 1 - pairs[-1][0])
+    starts = [now for before, now in pairwise([(-2, -2), *pairs]) if now != (before[0] + 1, before[1] + 1)]
+    ends = [now for now, after in pairwise([*pairs, (-2, -2)]) if after != (now[0] + 1, now[1] + 1)]
+    runs = [
+        ((words[i], words[last_i + 1]), (others[j], others[last_j + 1]))
+        for (i, j), (last_i, last_j) in zip(starts, ends, strict=True)
+    ]
+    return _passage(pair, (others[first], others[last]), runs, (True, True))
 
 
 def _aligned(asked: Sequence[str], index: dict[str, list[int]], low: int, high: int) -> list[tuple[int, int]]:
@@ -261,37 +247,9 @@ class _Chain(NamedTuple):
     before: _Chain | None
 
 
-def _near_passage(pair: Pair, asked: Words, known: Words, pairs: Sequence[tuple[int, int]]) -> Passage:
-    """Return what differs, word by word; equal words are compared as everywhere."""
-    quote, source = pair.quote, pair.source
-    # Words of the quote before the first that is found, and after the last, stand for as many of the source.
-    first = max(0, pairs[0][1] - pairs[0][0])
-    last = min(len(known.keys), pairs[-1][1] + len(asked.keys) - pairs[-1][0])
-    signs = known.signs[first][0], known.signs[last - 1][1]
-    begin, found = (source.places[signs[0]], []) if pairs[0][0] else _lead(pair, signs[0])
-    before, at = (0, begin), (0, first)
-    for i, j in pairs:
-        place, other = quote.places[asked.signs[i][0]], source.places[known.signs[j][0]]
-        if (i, j) != at:
-            found.append(_region(pair, (before[0], place), (before[1], other)))
-        elif i:
-            found += gap(pair, (before[0], place), (before[1], other))
-        found += compare(pair, asked.signs[i], known.signs[j])
-        before = quote.sign_end(asked.signs[i][1] - 1), source.sign_end(known.signs[j][1] - 1)
-        at = i + 1, j + 1
-    if at[0] == len(asked.keys):
-        end, after = _trail(pair, signs[1], wrapped=False)
-        found += after
-    else:
-        end = source.sign_end(signs[1] - 1)
-        found.append(_region(pair, (before[0], len(quote.text)), (before[1], end)))
-    found = with_case(pair, with_order(merged(pair, found)), (begin, end), quote.places[0])
-    return Passage((begin, end), signs, tuple(found))
-
-
 def _region(pair: Pair, asked: Span, found: Span) -> Difference:
     """Return the difference of words that are not the same, without the signs around them that are."""
-    one, other = known(pair.quote.text[slice(*asked)]), known(pair.source.text[slice(*found)])
+    one, other = pair.quote.known[slice(*asked)], pair.source.known[slice(*found)]
     head = 0
     while head < min(len(one), len(other)) and one[head] == other[head] and not one[head].isalnum():
         head += 1

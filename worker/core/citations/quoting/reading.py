@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import html
 import re
-from bisect import bisect_right
-from dataclasses import dataclass
+from bisect import bisect_left, bisect_right
 from functools import cached_property
-from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from itertools import accumulate, compress, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.quoting.characters import (
     BLANKS,
@@ -20,7 +19,9 @@ from worker.core.citations.quoting.characters import (
     KEYS,
     MARKUP,
     MINUSES,
+    UNSEEN,
     WITHIN,
+    Table,
 )
 from worker.core.text.unicode_data import cased, known
 
@@ -30,8 +31,7 @@ if TYPE_CHECKING:
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """Characters that a reader sees as something else, or not at all.
 
     Attributes:
@@ -48,14 +48,9 @@ class Token:
 
 # --- markup: CommonMark and HTML, as far as a reader does not see it ------------------------------
 
-_MAY_HAVE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡【［]|^[ \t]*[-+=]", re.MULTILINE)
-_LINE = re.compile(r"[^\n]*+\n|[^\n]++")
-_FENCE = re.compile(r"[ \t]*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*+)$", re.MULTILINE)
-_RULE = re.compile(r"[ \t]*+(?:-{3,}+|={3,}+|\*{3,}+|_{3,}+|\|?[ \t]*+:?-{3,}[-| \t:]*+)[ \t\r]*+$", re.MULTILINE)
-# A bullet before a number may be its sign.
-_LINE_START = re.compile(r"[ \t]*+(?>(?:>[ \t]?+|\#{1,6}+[ \t]++|[-+*•‣◦▪●○■▸][ \t]++(?!\d))+)")
-_ROW, _PIPE = re.compile(r"[ \t]*+\|"), re.compile(r"(?<!\\)\|")
-_TICKS = re.compile(r"(?<!\\)`++")
+_MAY_HAVE_MARKUP = re.compile(r"[\n&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡【［]|\A[ \t]*+[-+=]")
+_FENCE = re.compile(r"^[ \t]*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*+)(?:\n|\Z)", re.MULTILINE)
+_BLANK_LINE = re.compile(r"\n[^\S\n]*+\n")
 
 # Elements of HTML whose tags are not seen; those of blocks divide words. Not sub and sup: 10<sup>2</sup> is not 102.
 _INLINE = "b i u s em strong del ins strike span a code cite q mark small big font abbr kbd samp var tt wbr time label"
@@ -65,17 +60,25 @@ _OF_BLOCKS = (
 )
 _BLOCKS = frozenset(_OF_BLOCKS.split())
 _NAMES = "|".join(sorted({*_INLINE.split(), *_BLOCKS}, key=lambda name: (-len(name), name)))
-_ATTRIBUTE = r"""\s++[A-Za-z][A-Za-z0-9:-]{0,40}\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'|[^\s"'<>=`]++)"""
 _TARGET = r"""\]\([^()\s<>]*+(?>(?:[ ]"[^"\n]*+")?)\)"""
 _TOKEN = re.compile(
-    r"(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{1,31}|\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6});)"
-    rf"|(?P<tag></?(?P<name>{_NAMES})(?>(?:{_ATTRIBUTE})*)\s*+/?>)"
-    r"|(?P<run>\*{1,3}+|_{1,3}+|~~)"
-    r"|(?P<note>\[\^?\d{1,3}+\]|[¹²³⁰⁴-⁹]++|[†‡])"
-    r"|<!--|-->|\\(?=[!-/:-@\[-`{-~])"
-    r"|[\[【［]S\d{1,3}+(?>(?:[,;–\-][ ]?+(?>(?:and[ ])?)S?\d{1,3}+)*)[\]】］]"
-    rf"|!?\[(?=[^\[\]\n]*+{_TARGET})|{_TARGET}",
-    re.IGNORECASE | re.ASCII,
+    rf"""
+    (?=[&<*_~\[\]¹²³⁰⁴-⁹†‡\\【［!|`-] | ^)               # what any of these begins with: most places have none
+    (?:(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{{1,31}}|\#[0-9]{{1,7}}|\#[xX][0-9A-Fa-f]{{1,6}});)
+    | ^[ \t]*+(?P<rule>(?:-{{3,}}+|={{3,}}+|\*{{3,}}+|_{{3,}}+|\|?[ \t]*+:?-{{3,}}[-| \t:]*+)[ \t\r]*+)$
+    # A bullet before a number may be its sign.
+    | ^[ \t]*+(?P<lead>(?>(?:>[ \t]?+|\#{{1,6}}+[ \t]++|[-+*•‣◦▪●○■▸][ \t]++(?!(?u:\d)))*))(?P<row>[ \t]*+\|)?
+    | (?P<pipe>(?<!\\)\|)
+    | (?P<ticks>(?<!\\)`++)
+    | (?P<tag></?(?P<name>{_NAMES})
+      (?>(?:[ \t\r\f\v]++[A-Z][A-Z0-9:-]{{0,40}}[ \t\r\f\v]*+=[ \t\r\f\v]*+
+        (?:"[^"<>\n]*+"|'[^'<>\n]*+'|[^\s"'<>=`]++))*)[ \t\r\f\v]*+/?>)
+    | (?P<run>\*{{1,3}}+|_{{1,3}}+|~~)
+    | (?P<note>\[\^?\d{{1,3}}+\]|[¹²³⁰⁴-⁹]++|[†‡])
+    | (?P<sign><!--|-->|\\(?=[!-/:-@\[-`{{-~])
+      | [\[【［]S\d{{1,3}}+(?>(?:[,;–\-][ ]?+(?>(?:and[ ])?)S?\d{{1,3}}+)*)[\]】］]
+      | !?\[(?=[^\[\]\n]*+{_TARGET})|{_TARGET}))""",
+    re.IGNORECASE | re.ASCII | re.MULTILINE | re.VERBOSE,
 )
 # After fewer letters a raised digit may be an exponent, and a number in brackets an index.
 _NOTED = re.compile(r"[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.!?]$")
@@ -89,244 +92,202 @@ def tokens(text: str) -> list[Token]:
     if not _MAY_HAVE_MARKUP.search(text):
         return []
     found: list[Token] = []
-    prose: list[Span] = []
-    fence = ""
-    for line in _LINE.finditer(text):
-        opened = _FENCE.match(text, *line.span())
-        if opened and (not fence or (opened["fence"].startswith(fence) and not opened["info"].strip())):
-            fence = "" if fence else opened["fence"]
-            found.append(Token(*line.span(), BLOCK))
-        elif not fence:
-            prose.append(line.span())
-    for paragraph in _paragraphs(text, prose):
-        found += _Paragraph(text, paragraph).read()
-    return sorted(found, key=lambda token: token.start)
+    start, fence = 0, ""
+    for line in _FENCE.finditer(text):
+        if not fence:
+            found += _of_prose(text, start, line.start())
+        elif not line["fence"].startswith(fence) or line["info"].strip():
+            continue
+        fence, start = "" if fence else line["fence"], line.end()
+        found.append(Token(*line.span(), BLOCK))
+    return sorted(found if fence else [*found, *_of_prose(text, start, len(text))])
 
 
-def _paragraphs(text: str, lines: Sequence[Span]) -> Iterator[list[Span]]:
-    """Yield the lines of each paragraph; a blank line or code ends one."""
-    paragraph: list[Span] = []
-    for line in lines:
-        is_blank = text[slice(*line)].isspace()
-        if paragraph and (is_blank or paragraph[-1][1] != line[0]):
-            yield paragraph
-            paragraph = []
-        if not is_blank:
-            paragraph.append(line)
-    if paragraph:
-        yield paragraph
+def _of_prose(text: str, start: int, end: int) -> Iterator[Token]:
+    """Yield the markup of each paragraph."""
+    for blank in _BLANK_LINE.finditer(text, start, end):
+        yield from _Paragraph(text, start, blank.start() + 1).tokens
+        start = blank.end()
+    yield from _Paragraph(text, start, end).tokens
 
 
 class _Paragraph:
-    """Markup of one paragraph."""
+    """Markup of one paragraph: its tokens, in any order."""
 
-    def __init__(self, text: str, lines: Sequence[Span]) -> None:
-        self._text = text
-        self._lines = lines
-        self._start, self._end = lines[0][0], lines[-1][1]
-        self._found: list[Token] = []
-        self._runs: list[tuple[int, str]] = []
-        self._code = self._inline_code()
-
-    def read(self) -> list[Token]:
-        """Return its markup and entities, in any order."""
-        for start, end in self._lines:
-            begin = self._line_start(start, end)
-            for match in _TOKEN.finditer(self._text, begin, end):
-                if not self._is_code(match.start()):
-                    self._take(match)
-            for pipe in _PIPE.finditer(self._text, begin, end) if _ROW.match(self._text, begin, end) else ():
-                if not self._is_code(pipe.start()):
-                    self._keep(pipe.start(), pipe.end(), BLOCK)
-        self._pair_runs()
-        return self._found
+    def __init__(self, text: str, start: int, end: int) -> None:
+        self._text, self._start, self._end = text, start, end
+        self._row_end = 0
+        self._open_runs: dict[str, int] = {}
+        self._ticks: dict[int, list[int]] = {}
+        self.tokens: list[Token] = []
+        matches = [*_TOKEN.finditer(text, start, end)]
+        for match in matches:
+            if match["ticks"]:
+                self._ticks.setdefault(len(match["ticks"]), []).append(match.start())
+        code_end = start
+        for match in matches:
+            if match["row"]:
+                line_end = text.find("\n", match.end(), end)
+                self._row_end = line_end if line_end >= 0 else end
+            if match.start() >= code_end:
+                code_end = self._take(match)
 
     def _keep(self, start: int, end: int, kind: str = MARKUP, shown: str = "") -> None:
-        self._found.append(Token(start, end, kind, shown))
+        self.tokens.append(Token(start, end, kind, shown))
 
-    def _inline_code(self) -> list[Span]:
-        """Return where code inside the paragraph begins and ends, its ticks included; keep these."""
-        ticks = [match.span() for match in _TICKS.finditer(self._text, self._start, self._end)]
-        same: dict[int, list[int]] = {}
-        for i, (first, last) in enumerate(ticks):
-            same.setdefault(last - first, []).append(i)
-        code, i = [], 0
-        while i < len(ticks):
-            (first, last), others = ticks[i], same[ticks[i][1] - ticks[i][0]]
-            at = bisect_right(others, i)
-            if at < len(others):
-                i = others[at]
-                self._keep(first, last)
-                self._keep(*ticks[i])
-                code.append((first, ticks[i][1]))
-            i += 1
-        return code
-
-    def _is_code(self, place: int) -> bool:
-        at = bisect_right(self._code, (place, self._end)) - 1
-        return at >= 0 and place < self._code[at][1]
-
-    def _line_start(self, start: int, end: int) -> int:
-        """Keep what a line begins with; return where its text begins."""
-        text = self._text
-        if self._is_code(start):
-            return start
-        if rule := _RULE.match(text, start, end):
-            self._keep(start, rule.end(), BLOCK)
-            return end
-        if lead := _LINE_START.match(text, start, end):
-            self._keep(start, lead.end(), BLOCK)
-            if "#" in lead[0] and text[end - 1] == "\n":
-                self._keep(end - 1, end, BLOCK)
-            return lead.end()
+    def _take(self, match: re.Match[str]) -> int:
+        """Keep one token; return where the code ends that it begins, or else where it begins itself."""
+        start, end = match.span()
+        match match.lastgroup:
+            case "ticks":
+                return self._take_code(start, end)
+            case "lead" | "row":
+                self._take_line(match)
+            case "entity":
+                shown = html.unescape(match[0])
+                if shown not in ("", match[0]):
+                    self._keep(start, end, known(shown).translate(CLASSES)[0], shown)
+            case "run":
+                self._take_run(start, match[0])
+            case "note" if not self._is_note(start, match[0]):
+                pass
+            case "pipe" if start >= self._row_end:
+                pass
+            case kind:
+                is_block = kind in ("rule", "pipe") or (kind == "tag" and match["name"].lower() in _BLOCKS)
+                self._keep(start, end, BLOCK if is_block else MARKUP)
         return start
 
-    def _take(self, match: re.Match[str]) -> None:
-        """Keep one token; runs of stars and underscores wait for their partners."""
-        start, end = match.span()
-        if match["entity"]:
-            shown = html.unescape(match[0])
-            if shown != match[0]:
-                self._keep(start, end, known(shown).translate(CLASSES)[0], shown)
-        elif match["run"]:
-            self._runs.append((start, match[0]))
-        elif match["note"]:
-            if self._is_note(start, match[0]):
-                self._keep(start, end)
-        else:
-            self._keep(start, end, BLOCK if match["tag"] and match["name"].lower() in _BLOCKS else MARKUP)
+    def _take_code(self, start: int, end: int) -> int:
+        """Keep the ticks around code, if as many stand after it; return where it ends."""
+        same = self._ticks[end - start]
+        at = bisect_right(same, start)
+        if at == len(same):
+            return start
+        self._keep(start, end)
+        self._keep(same[at], same[at] + end - start)
+        return same[at] + end - start
+
+    def _take_line(self, match: re.Match[str]) -> None:
+        """Keep what a line begins with."""
+        if match["lead"]:
+            self._keep(match.start(), match.end("lead"), BLOCK)
+        if match["row"]:
+            self._keep(match.end() - 1, match.end(), BLOCK)
+        if "#" in match["lead"] and (line_end := self._text.find("\n", match.end(), self._end)) >= 0:
+            self._keep(line_end, line_end + 1, BLOCK)
 
     def _is_note(self, start: int, note: str) -> bool:
         before = self._text[max(0, start - _LETTERS_BEFORE) : start]
         is_apart = note[0] == "[" and before[-1:].isspace()
         return note not in _POWERS and bool(is_apart or (_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
 
-    def _pair_runs(self) -> None:
+    def _take_run(self, place: int, run: str) -> None:
         """Keep the delimiters of emphasis: a run before a word, and the next such run after one."""
-        open_at: dict[str, int] = {}
-        for place, run in self._runs:
-            before = self._text[place - 1] if place > self._start else " "
-            after = self._text[place + len(run)] if place + len(run) < self._end else " "
-            if not before.isspace() and not after.isalnum() and run in open_at:
-                begin = open_at.pop(run)
-                self._keep(begin, begin + len(run))
-                self._keep(place, place + len(run))
-            elif not after.isspace() and not before.isalnum():
-                open_at[run] = place
+        before = self._text[place - 1] if place > self._start else " "
+        after = self._text[place + len(run)] if place + len(run) < self._end else " "
+        if not before.isspace() and not after.isalnum() and run in self._open_runs:
+            begin = self._open_runs.pop(run)
+            self._keep(begin, begin + len(run))
+            self._keep(place, place + len(run))
+        elif not after.isspace() and not before.isalnum():
+            self._open_runs[run] = place
 
 
 # --- a text read ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
 class Reading:
     """A text, read once.
 
     Attributes:
         text: its own characters.
-        tokens: its markup and entities.
+        known: these, as of one Unicode version.
+        classes: a class for each, as `characters` names them.
+        key: the keys of all signs, without anything between.
+        shown: signs that entities show, by their places.
     """
 
-    text: str
-    tokens: Sequence[Token] = ()
-
-    @classmethod
-    def of(cls, text: str) -> Reading:
-        """Read a text."""
-        return cls(text, tokens(known(text)))
-
-    @cached_property
-    def classes(self) -> str:
-        """A class for each character, as `characters` names them."""
-        classes = self._known.translate(CLASSES)
-        if not self.tokens:
-            return classes
-        parts, position = [], 0
-        for token in self.tokens:
-            if token.start < position:
+    def __init__(self, text: str) -> None:
+        self.text, self.known = text, known(text)
+        self.shown: dict[int, str] = {}
+        classes, keys, position = [], [], 0
+        for start, end, kind, shown in tokens(self.known):
+            if start < position:
                 continue
-            parts += [classes[position : token.start], token.kind, WITHIN * (token.end - token.start - 1)]
-            position = token.end
-        return "".join([*parts, classes[position:]])
-
-    @cached_property
-    def _known(self) -> str:
-        return known(self.text)
-
-    @cached_property
-    def shown(self) -> dict[int, str]:
-        """Signs that entities show, by their places."""
-        return {token.start: token.shown for token in self.tokens if token.shown}
-
-    @cached_property
-    def _keyed(self) -> tuple[Sequence[int], str, Sequence[int]]:
-        """Places, keys, and where the key of each place begins."""
-        text, shown = self._known, self.shown
-        if not self.tokens:
-            places = [i for i, one in enumerate(self.classes) if one in KEYED]
-            if len(self.key) == len(places):
-                return places, self.key, range(len(places) + 1)
-        signs = [(i, "".join(KEYS[ord(part)] for part in known(shown.get(i, text[i])))) for i in self._may_be_keyed]
-        signs = [(i, key) for i, key in signs if key]
-        keys = [key for _, key in signs]
-        return [i for i, _ in signs], "".join(keys), [0, *accumulate(map(len, keys))]
-
-    @property
-    def _may_be_keyed(self) -> Iterator[int]:
-        """Letters, digits and symbols: one of these, ×, has a key."""
-        return (match.start() for match in _MAY_BE_KEYED.finditer(self.classes))
+            before = self.known[position:start]
+            classes += [before.translate(CLASSES), kind, WITHIN * (end - start - 1)]
+            keys += [before.translate(_KEYS_ALONE), known(shown).translate(KEYS)]
+            if shown:
+                self.shown[start] = shown
+            position = end
+        rest = self.known[position:]
+        self.classes = "".join([*classes, rest.translate(CLASSES)])
+        self.key = "".join([*keys, rest.translate(_KEYS_ALONE)])
 
     @cached_property
     def places(self) -> Sequence[int]:
         """Where each sign that has a key begins."""
-        return self._keyed[0]
-
-    @cached_property
-    def key(self) -> str:
-        """The keys of all signs, without anything between."""
-        return self._keyed[1] if self.tokens else self._known.translate(KEYS)
+        return [*compress(range(len(self.classes)), self.classes.translate(_IS_KEYED).encode())]
 
     @cached_property
     def key_starts(self) -> Sequence[int]:
         """Where the key of each sign begins in `key`; then its length."""
-        return self._keyed[2]
+        if len(self.key) == len(self.places):
+            return range(len(self.places) + 1)
+        signs = (known(self.shown[i]) if i in self.shown else self.known[i] for i in self.places)
+        return [0, *accumulate(len(sign.translate(KEYS)) for sign in signs)]
 
-    def pieces(self, first: int, last: int) -> list[str]:
-        """Return each sign from one to another (excluded), with all up to the next; without the last of these."""
-        return [self.text[start:end] for start, end in pairwise(self.places[first:last])]
+    def sign_at(self, place: int) -> int | None:
+        """Return the sign whose key begins at a place of `key`, or how many there are at its end; None inside a key."""
+        starts = self.key_starts
+        if isinstance(starts, range):
+            return place
+        sign = bisect_left(starts, place)
+        return sign if starts[sign] == place else None
 
     def sign_end(self, sign: int) -> int:
         """Return where a sign ends, given by its number: after its marks."""
-        return self._ends[sign]
+        end = self.places[sign] + 1
+        return next(_CONTINUED.finditer(self.classes, end)).end() if self.classes[end : end + 1] in CONTINUED else end
 
     @cached_property
-    def _ends(self) -> Sequence[int]:
-        if not _CONTINUED.search(self.classes):
-            return [place + 1 for place in self.places]
-        return [_CONTINUED_HERE.match(self.classes, place + 1).end() for place in self.places]  # type: ignore[union-attr]
+    def words(self) -> Sequence[int]:
+        """Signs at which words begin, and how many signs there are; in scripts without spaces each sign is a word."""
+        return [0, *accumulate(map(len, _WORD.findall(self.classes.translate(_INSIDE_WORDS))))]
 
-    def sign_text(self, first: int, last: int) -> str:
-        """Return what signs show, from one to another (excluded), with what stands between them."""
-        start, end = self.places[first], self.sign_end(last - 1)
-        return (
-            self.visible(start, end)
-            if any(place in self.shown for place in range(start, end))
-            else self.text[start:end]
-        )
+    @cached_property
+    def word_keys(self) -> Sequence[str]:
+        """The key of each word."""
+        return [self.key[start:end] for start, end in pairwise(map(self.key_starts.__getitem__, self.words))]
+
+    @cached_property
+    def word_places(self) -> dict[str, list[int]]:
+        """The numbers of the words of each key."""
+        found: dict[str, list[int]] = {}
+        for i, key in enumerate(self.word_keys):
+            found.setdefault(key, []).append(i)
+        return found
 
     def visible(self, start: int, end: int) -> str:
         """Return what a reader sees of a part: without markup, entities as their signs, blocks as blanks."""
-        text, shown = self.text, self.shown
+        if not _NOT_AS_IT_IS.search(self.classes, start, end):
+            return self.text[start:end]
         parts = []
         for run in _RUN.finditer(self.classes, start, end):
             first, last = run.span()
-            if run["blanks"]:
-                parts.append(" " * (last - first))
-            elif last - 1 in shown:
-                parts += [text[first : last - 1], shown[last - 1]]
+            if run["block"]:
+                parts.append(" ")
+            elif last - 1 in self.shown:
+                parts += [self.text[first : last - 1], self.shown[last - 1]]
             else:
-                parts.append(text[first:last])
+                parts.append(self.text[first:last])
         return "".join(parts)
+
+    def signs_shown(self, start: int, end: int) -> str:
+        """Return what signs show, with what stands between them, as of one Unicode version."""
+        is_shown = self.shown and any(place in self.shown for place in range(start, end))
+        return known(self.visible(start, end)) if is_shown else self.known[start:end]
 
     # --- ends of words, numbers and sentences -------------------------------------------------------
 
@@ -341,47 +302,40 @@ class Reading:
         """Return what is seen on both sides of a part, with a NUL in its place, a sign of `_CUT` for each character."""
         before = self.visible(max(0, start - _NEAR), start)[-_SEEN:]
         after = self.visible(end, min(len(self.text), end + _NEAR))[:_SEEN]
-        return "".join(_as_cut(one) if one != "\0" else one for one in cased(known(f"{before}\0{after}")))
+        return cased(known(f"{before}\0{after}")).translate(_SIGNS_OF_CUT)
 
-    def rest_before(self, place: int) -> str | None:
-        """Return the beginning of the sentence before a place; None where a sentence begins there."""
-        start = max(0, place - MOST_AROUND)
-        for end in self._sentence_ends(max(0, place - MOST_AROUND), place):
-            start = end if end <= place else start
-        found = self.text[start:place].lstrip()
-        return found if self._says_something(place - len(found), place) else None
-
-    def rest_after(self, place: int) -> str | None:
-        """Return the rest of the sentence after a place; None where the sentence ends there."""
-        end = min(len(self.text), place + MOST_AROUND)
-        for stop in self._sentence_ends(place - _CLOSING, end):
-            if stop >= place:
-                end = stop
-                break
-        found = self.text[place:end].rstrip()
-        return found if self._says_something(place, place + len(found)) or _ASKS.search(found) else None
-
-    def _says_something(self, start: int, end: int) -> bool:
-        return any(one in "acdry" for one in self.classes[start:end])
-
-    def _sentence_ends(self, start: int, end: int) -> Iterator[int]:
-        """Yield where sentences end in a part, in order; as a guess it is generous: what may go on goes on."""
-        for match in _SENTENCE_END.finditer(self.text, max(0, start - 1), min(len(self.text), end + 2)):
-            if match["block"] or not self._goes_on(match):
-                yield match.end()
+    @cached_property
+    def _sentence_ends(self) -> Sequence[int]:
+        """Where sentences end; as a guess it is generous: what may go on goes on."""
+        ends = _SENTENCE_END.finditer(self.known)
+        return [match.end() for match in ends if match["block"] or not self._goes_on(match)]
 
     def _goes_on(self, match: re.Match[str]) -> bool:
         if match["stop"][0] != ".":
             return False
-        word = re.search(r"\w*$", cased(known(self.text[max(0, match.start() - _SEEN) : match.start()])))
-        before = word[0] if word else ""
-        after = cased(known(self.text[match.end() : match.end() + 4])).lstrip()
-        is_short = len(before) <= _SHORT and (before[:1].isupper() or before.isdigit() or len(before) == 1)
+        word = _LAST_WORD.findall(cased(self.known[max(0, match.start() - _SEEN) : match.start()]))[0]
+        after = cased(self.known[match.end() : match.end() + 4]).lstrip()
+        is_short = len(word) <= _SHORT and (word[:1].isupper() or word.isdigit() or len(word) == 1)
         return is_short or after[:1].islower() or after[:1].isdigit()
 
     def has_sentence_end(self, start: int, end: int) -> bool:
         """Return whether a sentence ends in a part."""
-        return any(start < stop <= end for stop in self._sentence_ends(start, end))
+        return bisect_right(self._sentence_ends, start) < bisect_right(self._sentence_ends, end)
+
+    def rest_before(self, place: int) -> str | None:
+        """Return the beginning of the sentence before a place; None where a sentence begins there."""
+        at = bisect_right(self._sentence_ends, place)
+        ends = self._sentence_ends[max(0, at - 1) : at]
+        rest = self.text[max(0, place - MOST_AROUND, *ends) : place].lstrip()
+        return rest if _SAYS_SOMETHING.search(self.classes, place - len(rest), place) else None
+
+    def rest_after(self, place: int) -> str | None:
+        """Return the rest of the sentence after a place; None where the sentence ends there."""
+        at = bisect_left(self._sentence_ends, place)
+        ends = self._sentence_ends[at : at + 1]
+        rest = self.text[place : min(len(self.text), place + MOST_AROUND, *ends)].rstrip()
+        says_something = _SAYS_SOMETHING.search(self.classes, place, place + len(rest)) or _ASKS.search(rest)
+        return rest if says_something else None
 
     def ends_clause(self, place: int) -> bool:
         """Return whether a clause or its text ends at a place, after closing signs."""
@@ -389,20 +343,27 @@ class Reading:
         return bool(_CLAUSE_END.match(seen)) or (place + len(seen) >= len(self.text) and not seen.strip())
 
 
-_MAY_BE_KEYED = re.compile("[acdy]")
-_CONTINUED, _CONTINUED_HERE = re.compile("[xm]"), re.compile("[xm]*+")
-# Blanks, and what is seen; an entity is one of the last signs of what is seen, as the rest of it continues that sign.
-_RUN = re.compile(r"(?P<blanks>[snB]+)|[^snBihMx]+")
+_KEYS_ALONE = Table(lambda character: KEYS[ord(character)] or None)
+_IS_KEYED = {code: "\1" if chr(code) in KEYED else "\0" for code in range(128)}
+_INSIDE_WORDS = dict.fromkeys(map(ord, (*UNSEEN, *CONTINUED)))
+_WORD = re.compile("c|[adt]+")
+_CONTINUED = re.compile("[xm]*+")
+_NOT_AS_IT_IS = re.compile("[BihMx]")
+# An entity is one of the last signs of what is seen, as the rest of it continues that sign.
+_RUN = re.compile("(?P<block>B)|[^BihMx]+")
 _NO_CUT = frozenset({"", "as", "an", "sa", "na", "ps", "pn"})
+_SAYS_SOMETHING = re.compile("[acdryt]")
 
 MOST_AROUND = 200
 """Characters of the rest of a sentence at most."""
 
-_NEAR, _SEEN, _SHORT, _CLOSING = 64, 12, 4, 4
+_NEAR, _SEEN, _SHORT = 64, 12, 4
+_LAST_WORD = re.compile(r"\w*\Z")
 _ASKS = re.compile("[?!？！؟]")
 _NEXT_BLOCK = r"\n[ \t\r]*+(?:\n|[-*+•>|#])"
 _SENTENCE_END = re.compile(
-    r"(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)|[。！？｡]++[」』”）】]{0,4})" rf"|(?P<block>{_NEXT_BLOCK})"
+    r"(?=[.!?…؟।॥。！？｡\n])(?:(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)|[。！？｡]++[」』”）】]{0,4})"
+    rf"|(?P<block>{_NEXT_BLOCK}))"
 )
 _CLAUSE_END = re.compile(rf"[\"'’”»)\]*_」』]{{0,4}}(?:[.,;:。।॥，；：、،؛]|\s*+\Z|[ \t\r]*+{_NEXT_BLOCK})")
 
@@ -423,10 +384,12 @@ def _as_cut(character: str) -> str:
     one = CLASSES[ord(character)]
     if one == "a":
         return "a" if character.islower() or not character.isupper() else "A"
-    if one in "cdr":
-        return one
+    if one in "cdr" or character == "\0":
+        return one if character != "\0" else character
     return _OF_CUT.get(character) or (" " if one in BLANKS else "p")
 
+
+_SIGNS_OF_CUT = Table(_as_cut)
 
 # A NUL is where a quote begins or ends: inside a word, beside a hyphen or an apostrophe in one, inside a domain's name;
 # inside a number, its groups of three digits, after its sign or before its per cent, degree or currency sign.

@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_left, bisect_right
-from difflib import SequenceMatcher
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.quoting.characters import (
@@ -14,7 +13,6 @@ from worker.core.citations.quoting.characters import (
     BLANKS,
     BLOCK,
     BREAK,
-    CONTINUED,
     DASH,
     DIGIT,
     INVISIBLE,
@@ -22,7 +20,6 @@ from worker.core.citations.quoting.characters import (
     MARKUP,
     SOFT,
     SYMBOL,
-    UNSEEN,
     UNSPACED,
     WITHIN,
     digits_of,
@@ -129,6 +126,9 @@ def _compare_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterato
     quote, source = pair
     starts, others = quote.key_starts, source.key_starts
     (i, last), (j, _) = quote_signs, source_signs
+    if quote.are_letters(i, last) and source.are_letters(*source_signs):
+        yield from _compare_letters(pair, quote.places[i], source.places[j], last - i)
+        return
     while i < last:
         first, other, shift = i, j, others[j] - starts[i]
         i, j = i + 1, j + 1
@@ -142,6 +142,16 @@ def _compare_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterato
             yield pair.difference(_kind_of_signs(pair, *spans), *spans)
         if i < last:
             yield from gap(pair, (spans[0][1], quote.places[i]), (spans[1][1], source.places[j]))
+
+
+def _compare_letters(pair: Pair, at: int, other: int, count: int) -> Iterator[Difference]:
+    """Yield what differs letter by letter, neighbours of one kind as one."""
+    asked, found = pair.quote.known[at : at + count], pair.source.known[other : other + count]
+    kinds = [one != another and _kind_of_texts(one, another) for one, another in zip(asked, found, strict=True)]
+    for kind, places in groupby(range(count), kinds.__getitem__):
+        if kind:
+            first, last = (run := [*places])[0], run[-1] + 1
+            yield pair.difference(kind, (at + first, at + last), (other + first, other + last))
 
 
 def _kind_of_signs(pair: Pair, asked: Span, found: Span) -> str:
@@ -174,7 +184,7 @@ _CASES_OF_I = ({"İ", "i"}, {"I", "ı"})
 
 def _beside_digit(reading: Reading, start: int, end: int) -> bool:
     """Return whether a number that is written otherwise (½, ₂) touches another digit."""
-    if DIGIT not in reading.classes[start:end] or digits_of(reading.text[start:end]):
+    if DIGIT not in reading.classes[start:end] or reading.known[start:end].isdecimal():
         return False
     return DIGIT in reading.classes[max(0, start - 1) : start] + reading.classes[end : end + 1]
 
@@ -192,31 +202,58 @@ class Sign(NamedTuple):
 
 def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
     """Yield what differs between two signs: punctuation and symbols in pairs, then what is between those."""
-    if pair.quote.text[slice(*asked)] == pair.source.text[slice(*found)]:
+    quote, source = pair
+    if quote.text[slice(*asked)] == source.text[slice(*found)]:
         return
-    classes = pair.quote.classes[slice(*asked)], pair.source.classes[slice(*found)]
-    if _BLANKS_ALONE.fullmatch(classes[0]) and _BLANKS_ALONE.fullmatch(classes[1]):
+    if _BLANKS_ALONE.fullmatch(quote.classes, *asked) and _BLANKS_ALONE.fullmatch(source.classes, *found):
         yield pair.difference("white_space", asked, found)
         return
-    if _is_line_end(pair.quote, asked, pair.source, found) or _is_line_end(pair.source, found, pair.quote, asked):
+    if _is_line_end(quote, asked, source, found) or _is_line_end(source, found, quote, asked):
         yield pair.difference("line_break_hyphen", asked, found)
         return
-    signs, others = signs_of(pair.quote, asked), signs_of(pair.source, found)
     before = asked[0], found[0]
-    for first, last, other_first, other_last in _matched(signs, others):
-        run, other_run = signs[first:last], others[other_first:other_last]
-        if len(run) == len(other_run) and all(a.plain == b.plain for a, b in zip(run, other_run, strict=True)):
-            for one, other in zip(run, other_run, strict=True):
-                yield from _filling(pair, (before[0], one.span[0]), (before[1], other.span[0]))
-                yield from _sign_difference(pair, one, other)
-                before = one.span[1], other.span[1]
-            continue
-        starts, ends = _run(pair, run, other_run, before, (_next(signs, last, asked), _next(others, other_last, found)))
-        yield from _filling(pair, (before[0], starts[0]), (before[1], starts[1]))
-        spans = (starts[0], ends[0]), (starts[1], ends[1])
-        yield pair.difference(_kind_beside_digits(pair, kind_of_run(run, other_run), *spans), *spans)
-        before = ends
+    signs, others = signs_of(quote, asked), signs_of(source, found)
+    for run, other_run, after in _in_pairs(signs, others, (asked[1], found[1])) if signs or others else ():
+        spans = _spans_of_run(pair, run, other_run, before, after)
+        yield from _filling(pair, (before[0], spans[0][0]), (before[1], spans[1][0]))
+        if kind := _kind_of_pair(pair, run, other_run, spans):
+            yield pair.difference(kind, *spans)
+        before = spans[0][1], spans[1][1]
     yield from _filling(pair, (before[0], asked[1]), (before[1], found[1]))
+
+
+def _in_pairs(
+    signs: Sequence[Sign], others: Sequence[Sign], end: Span
+) -> Iterator[tuple[Sequence[Sign], Sequence[Sign], Span]]:
+    """Yield equal signs from both ends in pairs, and between these what differs; each with where the next begin."""
+    head = count_equal(signs, others)
+    tail = count_equal(signs[head:][::-1], others[head:][::-1])
+    last, other_last = len(signs) - tail, len(others) - tail
+    for one, other in zip(signs[:head], others, strict=False):
+        yield [one], [other], end
+    if head < max(last, other_last):
+        after = (signs[last].span[0], others[other_last].span[0]) if tail else end
+        yield signs[head:last], others[head:other_last], after
+    for one, other in zip(signs[last:], others[other_last:], strict=True):
+        yield [one], [other], end
+
+
+def count_equal(signs: Sequence[Sign], others: Sequence[Sign]) -> int:
+    """Return how many signs from the first on are the same."""
+    for i, (one, other) in enumerate(zip(signs, others, strict=False)):
+        if one.plain != other.plain:
+            return i
+    return min(len(signs), len(others))
+
+
+def _kind_of_pair(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], spans: tuple[Span, Span]) -> str:
+    """Return the kind of the difference of some signs; nothing if they are written the same."""
+    (asked, found), (quote, source) = spans, pair
+    if len(run) != len(others) or count_equal(run, others) < len(run):
+        return _kind_beside_digits(pair, kind_of_run(run, others), asked, found)
+    if quote.text[slice(*asked)] == source.text[slice(*found)]:
+        return ""
+    return "entity" if asked[0] in quote.shown or found[0] in source.shown else "typography"
 
 
 _BLANKS_ALONE = re.compile("[sn]++")
@@ -225,6 +262,8 @@ _INSIDE_NUMBER, _BEFORE_NUMBER = re.compile(r"d\0d"), re.compile(r"(?:\A|[^aAcdr
 
 def _kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
     """Return the kind of other signs, of which some make another number: 3.5 and 35, −5 and 5."""
+    if not (pair.quote.has_digit_near(*asked) and pair.source.has_digit_near(*found)):
+        return kind
     around = pair.quote.around(*asked), pair.source.around(*found)
     is_one_sided = asked[0] == asked[1] or found[0] == found[1]
     if (kind == "punctuation" or (kind == "dash" and is_one_sided)) and all(map(_INSIDE_NUMBER.search, around)):
@@ -238,78 +277,49 @@ def _has_blank(pair: Pair, asked: Span, found: Span) -> bool:
     return any(one in BLANKS for one in pair.quote.classes[slice(*asked)] + pair.source.classes[slice(*found)])
 
 
-def _next(signs: Sequence[Sign], number: int, span: Span) -> int:
-    return signs[number].span[0] if number < len(signs) else span[1]
-
-
-def _run(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], before: Span, after: Span) -> tuple[Span, Span]:
-    """Return where signs begin and end that only one of the two has, or that differ.
+def _spans_of_run(
+    pair: Pair, run: Sequence[Sign], others: Sequence[Sign], before: Span, after: Span
+) -> tuple[Span, Span]:
+    """Return where signs stand that both have, or only one of the two.
 
     A blank of the other is the one before them, where there is one; a second one goes with them.
     """
     if run and others:
-        return (run[0].span[0], others[0].span[0]), (run[-1].span[1], others[-1].span[1])
-    having, one, side = (pair.quote, run, 0) if run else (pair.source, others, 1)
-    start, end = one[0].span[0], one[-1].span[1]
+        return (run[0].span[0], run[-1].span[1]), (others[0].span[0], others[-1].span[1])
+    having, signs, side = (pair.quote, run, 0) if run else (pair.source, others, 1)
+    start, end = signs[0].span[0], signs[-1].span[1]
     is_after = _is_blank(having.classes[before[side] : start])
     lacking = after[1 - side] if is_after else before[1 - side]
     if is_after and _is_blank(having.classes[end : after[side]]):
         end = after[side]
-    return ((start, lacking), (end, lacking)) if side == 0 else ((lacking, start), (lacking, end))
-
-
-_MOST_SIGNS = 40
-
-
-def _matched(signs: Sequence[Sign], others: Sequence[Sign]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield runs of signs in pairs: equal ones, and those that differ; long gaps are not looked into."""
-    asked, found = [one.plain for one in signs], [one.plain for one in others]
-    if asked == found or max(len(asked), len(found)) > _MOST_SIGNS:
-        yield 0, len(asked), 0, len(found)
-        return
-    for _, first, last, other_first, other_last in SequenceMatcher(None, asked, found, autojunk=False).get_opcodes():
-        yield first, last, other_first, other_last
+    return ((start, end), (lacking, lacking)) if run else ((lacking, lacking), (start, end))
 
 
 _DOTS = "..."
-_VISIBLE = re.compile("[^snBihMx]")
+_VISIBLE = re.compile(r"\Am|[^snBihMxm]")
 
 
 def signs_of(reading: Reading, span: Span) -> list[Sign]:
     """Return the visible signs of a part between two signs with keys."""
     classes, text, shown = reading.classes, reading.text, reading.shown
     found: list[Sign] = []
-    if not _VISIBLE.search(classes, *span):
-        return found
-    place, end = span
-    while place < end:
-        one, start = classes[place], place
-        place += len(_DOTS) if text.startswith(_DOTS, start, end) else 1
-        while place < end and classes[place] in CONTINUED:
-            place += 1
-        if one in BLANKS or one in UNSEEN:
-            continue
-        seen = shown.get(start, text[start]) + text[start + 1 : place] * (start not in shown)
+    start, end = span
+    while sign := _VISIBLE.search(classes, start, end):
+        start = place = sign.start()
+        place = reading.end_of(start, len(_DOTS) if text.startswith(_DOTS, start, end) else 1)
+        seen = shown.get(start) or text[start:place]
+        plain = without_typography(seen) if reading.known[start:place] == text[start:place] else seen
         if (
             seen in "«‹"
             and classes[place : place + 1] in BLANKS
             and classes[start - 1 : start] in ("", *BLANKS, WITHIN)
         ):
-            place += 1
-            while place < end and classes[place] == WITHIN:
-                place += 1
+            place = reading.end_of(place)
         elif seen in "»›" and classes[max(span[0], start - 1)] == BLANK and classes[place : place + 1] not in KEYED:
             start -= 1
-        plain = without_typography(seen) if known(seen) == seen else seen
-        found.append(Sign(plain, one, (start, place)))
+        found.append(Sign(plain, sign[0], (start, place)))
+        start = place
     return found
-
-
-def _sign_difference(pair: Pair, one: Sign, other: Sign) -> Iterator[Difference]:
-    asked, found = pair.quote.text[slice(*one.span)], pair.source.text[slice(*other.span)]
-    if asked != found:
-        is_entity = one.span[0] in pair.quote.shown or other.span[0] in pair.source.shown
-        yield pair.difference("entity" if is_entity else "typography", one.span, other.span)
 
 
 def kind_of_run(run: Sequence[Sign], others: Sequence[Sign]) -> str:
@@ -342,11 +352,14 @@ def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
 
 
 _TARGET = re.compile(r"""\]\([^()]*\)|=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""")
+_MAY_LEAD = re.compile("[(=0-9¹⁰⁴-⁹]")
 _NOTE = re.compile("[0-9¹⁰⁴-⁹]+(?=\\])|[¹⁰⁴-⁹]+")
 
 
 def says_other(quoted: str, source: str) -> bool:
     """Return whether markup of a quote leads elsewhere than the source's, or notes another number."""
+    if not _MAY_LEAD.search(quoted):
+        return False
     if any(target not in source for target in _TARGET.findall(quoted)):
         return True
     notes, others = _NOTE.findall(_TARGET.sub("", quoted)), _NOTE.findall(_TARGET.sub("", source))
@@ -355,7 +368,7 @@ def says_other(quoted: str, source: str) -> bool:
 
 def _is_blank(classes: str) -> bool:
     """Return whether a blank is seen; not at a line that a soft hyphen ends."""
-    return any(one in BLANKS for one in classes) and SOFT not in classes
+    return SOFT not in classes and not BLANKS.isdisjoint(classes)
 
 
 def _unseen(classes: str) -> str:
@@ -388,8 +401,7 @@ _LINE_END_HYPHENS = "-\u2010\u00ad\n"
 
 def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span) -> bool:
     """Return whether all between two letters is a hyphen at the end of a line, and nothing in the other text."""
-    classes = reading.classes[slice(*span)]
-    if other.visible(*other_span) or not _AT_LINE_END.fullmatch(classes):
+    if not _AT_LINE_END.fullmatch(reading.classes, *span) or other.visible(*other_span):
         return False
     return reading.text[span[0]] in _LINE_END_HYPHENS and _neighbours(reading, span) == ("a", "a")
 
@@ -401,6 +413,8 @@ _RANGE = re.compile(r"d(?P<blank>[ ]?)[-~](?P=blank)d")
 
 def _divides_number(pair: Pair, asked: Span, found: Span) -> bool:
     """Return whether a blank that only one of the two has is inside a number, or tells a sign from a dash."""
+    if not (pair.quote.has_digit_near(*asked) or pair.source.has_digit_near(*found)):
+        return False
     around = [reading.around(*span) for reading, span in ((pair.quote, asked), (pair.source, found))]
     if any(map(_IN_NUMBER.search, around)):
         return True
@@ -432,6 +446,8 @@ def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
 def with_order(differences: list[Difference]) -> list[Difference]:
     """Tell words that stand elsewhere in the quote from words that are lost and others that are put in."""
     words = [one for one in differences if one.kind == "words"]
+    if len(words) < 2:
+        return differences
     moved = [
         {id(one), id(other)}
         for one, other in pairwise(words)
@@ -444,9 +460,9 @@ def with_order(differences: list[Difference]) -> list[Difference]:
 
 def with_case(pair: Pair, differences: list[Difference], passage: Span, first: int) -> list[Difference]:
     """Tell the case of the first letter, and of the whole quote, from the case of some letters."""
-    if not any(one.kind == "case" for one in differences):
-        return differences
     cases = [one for one in differences if one.kind == "case"]
+    if not cases:
+        return differences
     if len(cases) == 1 and cases[0].quote_span[0] == first and _is_first_letter(pair, cases[0]):
         kind = "first_letter"
     elif _has_style(pair, passage):

@@ -13,6 +13,7 @@ from worker.core.citations.quoting.differences import (
     Difference,
     Pair,
     compare,
+    count_equal,
     gap,
     kind_of_run,
     merged,
@@ -45,7 +46,7 @@ class Passage(NamedTuple):
 
     def unaccepted(self, accepted: AbstractSet[str]) -> int:
         """Return how many differences are of other kinds."""
-        return sum(one.kind not in accepted for one in self.differences)
+        return len([one for one in self.differences if one.kind not in accepted])
 
 
 _PATIENCE, _MOST_CANDIDATES = 4, 64
@@ -110,30 +111,28 @@ def _passage(pair: Pair, signs: Span, runs: Sequence[tuple[Span, Span]], glued: 
 
 def _lead(pair: Pair, sign: int) -> tuple[int, list[Difference]]:
     """Return where the passage begins, and what differs before its first sign."""
-    quote, source = pair.quote, pair.source
+    quote, source = pair
     place, other = quote.places[0], source.places[sign]
+    if not place:
+        return other, []
     asked = signs_of(quote, (0, place))
     found = signs_of(source, (source.sign_end(sign - 1) if sign else 0, other))
-    same = 0
-    while same < min(len(asked), len(found)) and asked[-1 - same].plain == found[-1 - same].plain:
-        same += 1
+    same = count_equal(asked[::-1], found[::-1])
     begin, at = (found[-same].span[0], asked[-same].span[0]) if same else (other, place)
-    differences = list(gap(pair, (at, place), (begin, other))) if same else []
-    if at:
-        differences[:0] = _outer(pair, (0, at), begin, asked[: len(asked) - same])
-    return begin, differences
+    outer = _outer(pair, (0, at), begin, asked[: len(asked) - same]) if at else []
+    return begin, [*outer, *(gap(pair, (at, place), (begin, other)) if same else ())]
 
 
 def _trail(pair: Pair, sign: int, *, wrapped: bool) -> tuple[int, list[Difference]]:
     """Return where the passage ends, and what differs after its last sign."""
-    quote, source = pair.quote, pair.source
+    quote, source = pair
     place, other = quote.sign_end(len(quote.places) - 1), source.sign_end(sign - 1)
+    if place == len(quote.text):
+        return other, []
     asked = signs_of(quote, (place, len(quote.text)))
     limit = source.places[sign] if sign < len(source.places) else len(source.text)
     found = signs_of(source, (other, limit))
-    same = 0
-    while same < min(len(asked), len(found)) and asked[same].plain == found[same].plain:
-        same += 1
+    same = count_equal(asked, found)
     end, at = (found[same - 1].span[1], asked[same - 1].span[1]) if same else (other, place)
     differences = list(gap(pair, (place, at), (other, end))) if same else []
     left = asked[same:]
@@ -182,6 +181,8 @@ def _outer(pair: Pair, span: Span, place: int, signs: Sequence[Sign]) -> list[Di
 
 # --- the nearest passage ------------------------------------------------------------------------------
 
+_Chain = tuple[tuple[int, int], "_Chain | None"]
+"""Words in pairs, from the last one back."""
 _FREQUENT, _BAND, _FEWEST, _MOST_WORDS = 16, 24, 3, 4000
 
 
@@ -193,12 +194,11 @@ def nearest(pair: Pair) -> Passage | None:
     words, places = pair.quote.word_keys, pair.source.word_places
     if len(words) > _MOST_WORDS:
         return None
-    votes = Counter(
-        (j - i) // _BAND
-        for i, key in enumerate(words)
-        if len(places.get(key, ())) <= _FREQUENT
-        for j in places.get(key, ())
-    )
+    votes: Counter[int] = Counter()
+    for i, key in enumerate(words):
+        found = places.get(key, ())
+        for j in found if len(found) <= _FREQUENT else ():
+            votes[(j - i) // _BAND] += 1
     if not votes:
         return None
     spend(len(words) * _BAND * 4)
@@ -230,21 +230,18 @@ def _aligned(asked: Sequence[str], index: dict[str, list[int]], low: int, high: 
         places = index.get(key, ())
         for j in reversed(places[bisect_left(places, i + low) : bisect_right(places, i + high)]):
             length = bisect_left(ends, j)
-            chain = _Chain((i, j), chains[length - 1] if length else None)
-            ends[length : length + 1], chains[length : length + 1] = [j], [chain]
+            chain = (i, j), chains[length - 1] if length else None
+            if length == len(ends):
+                ends.append(j)
+                chains.append(chain)
+            else:
+                ends[length], chains[length] = j, chain
     pairs = []
     last = chains[-1] if chains else None
     while last:
-        pairs.append(last.pair)
-        last = last.before
+        pair, last = last
+        pairs.append(pair)
     return pairs[::-1]
-
-
-class _Chain(NamedTuple):
-    """Words in pairs, from the last one back."""
-
-    pair: tuple[int, int]
-    before: _Chain | None
 
 
 def _region(pair: Pair, asked: Span, found: Span) -> Difference:

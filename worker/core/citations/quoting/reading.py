@@ -14,6 +14,7 @@ from worker.core.citations.quoting.characters import (
     BLOCK,
     CLASSES,
     CONTINUED,
+    DIGIT,
     HYPHENS,
     KEYED,
     KEYS,
@@ -48,7 +49,8 @@ class Token(NamedTuple):
 
 # --- markup: CommonMark and HTML, as far as a reader does not see it ------------------------------
 
-_MAY_HAVE_MARKUP = re.compile(r"[\n&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡【［]|\A[ \t]*+[-+=]")
+_MAY_BE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡【［]")
+_MAY_BEGIN_LINE = re.compile(r"^[ \t]*+[-+=]", re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*+)(?:\n|\Z)", re.MULTILINE)
 _BLANK_LINE = re.compile(r"\n[^\S\n]*+\n")
 
@@ -89,7 +91,7 @@ _LETTERS_BEFORE = 8
 
 def tokens(text: str) -> list[Token]:
     """Return markup and entities outside code, in their order. Linear: no expression looks at a sign twice."""
-    if not _MAY_HAVE_MARKUP.search(text):
+    if not (_MAY_BE_MARKUP.search(text) or _MAY_BEGIN_LINE.search(text)):
         return []
     found: list[Token] = []
     start, fence = 0, ""
@@ -211,19 +213,18 @@ class Reading:
     def __init__(self, text: str) -> None:
         self.text, self.known = text, known(text)
         self.shown: dict[int, str] = {}
-        classes, keys, position = [], [], 0
+        classes, keys, position = "", "", 0
         for start, end, kind, shown in tokens(self.known):
-            if start < position:
-                continue
-            before = self.known[position:start]
-            classes += [before.translate(CLASSES), kind, WITHIN * (end - start - 1)]
-            keys += [before.translate(_KEYS_ALONE), known(shown).translate(KEYS)]
-            if shown:
-                self.shown[start] = shown
-            position = end
-        rest = self.known[position:]
-        self.classes = "".join([*classes, rest.translate(CLASSES)])
-        self.key = "".join([*keys, rest.translate(_KEYS_ALONE)])
+            if start >= position:
+                before = self.known[position:start]
+                classes += before.translate(CLASSES) + kind + WITHIN * (end - start - 1)
+                keys += before.translate(_KEYS_ALONE) + known(shown).translate(KEYS)
+                position = end
+                if shown:
+                    self.shown[start] = shown
+        rest = self.known[position:] if position else self.known
+        self.classes = classes + rest.translate(CLASSES)
+        self.key = keys + rest.translate(_KEYS_ALONE)
 
     @cached_property
     def places(self) -> Sequence[int]:
@@ -249,7 +250,18 @@ class Reading:
     def sign_end(self, sign: int) -> int:
         """Return where a sign ends, given by its number: after its marks."""
         end = self.places[sign] + 1
+        return self.end_of(end - 1) if self.classes[end : end + 1] in CONTINUED else end
+
+    def end_of(self, place: int, count: int = 1) -> int:
+        """Return where some characters end that begin at a place: after their marks."""
+        end = place + count
         return next(_CONTINUED.finditer(self.classes, end)).end() if self.classes[end : end + 1] in CONTINUED else end
+
+    def are_letters(self, first: int, last: int) -> bool:
+        """Return whether signs are letters of one character and one key each, with nothing between them."""
+        start, count = self.places[first], last - first
+        is_one_each = self.key_starts[last] - self.key_starts[first] == count == self.sign_end(last - 1) - start
+        return is_one_each and _LETTERS.fullmatch(self.classes, start, start + count) is not None
 
     @cached_property
     def words(self) -> Sequence[int]:
@@ -259,7 +271,8 @@ class Reading:
     @cached_property
     def word_keys(self) -> Sequence[str]:
         """The key of each word."""
-        return [self.key[start:end] for start, end in pairwise(map(self.key_starts.__getitem__, self.words))]
+        starts = self.key_starts
+        return [self.key[starts[first] : starts[last]] for first, last in pairwise(self.words)]
 
     @cached_property
     def word_places(self) -> dict[str, list[int]]:
@@ -286,8 +299,9 @@ class Reading:
 
     def signs_shown(self, start: int, end: int) -> str:
         """Return what signs show, with what stands between them, as of one Unicode version."""
-        is_shown = self.shown and any(place in self.shown for place in range(start, end))
-        return known(self.visible(start, end)) if is_shown else self.known[start:end]
+        if self.shown and any(place in self.shown for place in range(start, end)):
+            return known(self.visible(start, end))
+        return self.known[start:end]
 
     # --- ends of words, numbers and sentences -------------------------------------------------------
 
@@ -300,9 +314,20 @@ class Reading:
 
     def around(self, start: int, end: int) -> str:
         """Return what is seen on both sides of a part, with a NUL in its place, a sign of `_CUT` for each character."""
-        before = self.visible(max(0, start - _NEAR), start)[-_SEEN:]
-        after = self.visible(end, min(len(self.text), end + _NEAR))[:_SEEN]
-        return cased(known(f"{before}\0{after}")).translate(_SIGNS_OF_CUT)
+        if self._is_as_it_is_near(start, end):
+            before, after = self.known[max(0, start - _SEEN) : start], self.known[end : end + _SEEN]
+        else:
+            before = known(self.visible(max(0, start - _NEAR), start)[-_SEEN:])
+            after = known(self.visible(end, min(len(self.text), end + _NEAR))[:_SEEN])
+        return cased(f"{before}\0{after}").translate(_SIGNS_OF_CUT)
+
+    def _is_as_it_is_near(self, start: int, end: int) -> bool:
+        return _NOT_AS_IT_IS.search(self.classes, max(0, start - _SEEN), end + _SEEN) is None
+
+    def has_digit_near(self, start: int, end: int) -> bool:
+        """Return whether a digit is seen on a side of a part, or the fourth sign from it."""
+        reach = _BESIDE if self._is_as_it_is_near(start, end) else _NEAR
+        return DIGIT in self.classes[max(0, start - reach) : end + reach]
 
     @cached_property
     def _sentence_ends(self) -> Sequence[int]:
@@ -313,10 +338,11 @@ class Reading:
     def _goes_on(self, match: re.Match[str]) -> bool:
         if match["stop"][0] != ".":
             return False
+        after = cased(self.known[match.end() : match.end() + 4]).lstrip()[:1]
+        if after.islower() or after.isdigit():
+            return True
         word = _LAST_WORD.findall(cased(self.known[max(0, match.start() - _SEEN) : match.start()]))[0]
-        after = cased(self.known[match.end() : match.end() + 4]).lstrip()
-        is_short = len(word) <= _SHORT and (word[:1].isupper() or word.isdigit() or len(word) == 1)
-        return is_short or after[:1].islower() or after[:1].isdigit()
+        return len(word) <= _SHORT and (word[:1].isupper() or word.isdigit() or len(word) == 1)
 
     def has_sentence_end(self, start: int, end: int) -> bool:
         """Return whether a sentence ends in a part."""
@@ -346,7 +372,7 @@ class Reading:
 _KEYS_ALONE = Table(lambda character: KEYS[ord(character)] or None)
 _IS_KEYED = {code: "\1" if chr(code) in KEYED else "\0" for code in range(128)}
 _INSIDE_WORDS = dict.fromkeys(map(ord, (*UNSEEN, *CONTINUED)))
-_WORD = re.compile("c|[adt]+")
+_WORD, _LETTERS = re.compile("c|[adt]+"), re.compile("[ac]++")
 _CONTINUED = re.compile("[xm]*+")
 _NOT_AS_IT_IS = re.compile("[BihMx]")
 # An entity is one of the last signs of what is seen, as the rest of it continues that sign.
@@ -357,7 +383,7 @@ _SAYS_SOMETHING = re.compile("[acdryt]")
 MOST_AROUND = 200
 """Characters of the rest of a sentence at most."""
 
-_NEAR, _SEEN, _SHORT = 64, 12, 4
+_NEAR, _SEEN, _BESIDE, _SHORT = 64, 12, 4, 4
 _LAST_WORD = re.compile(r"\w*\Z")
 _ASKS = re.compile("[?!？！؟]")
 _NEXT_BLOCK = r"\n[ \t\r]*+(?:\n|[-*+•>|#])"

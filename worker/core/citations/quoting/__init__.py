@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from worker.core.citations.budget import SearchBudget
-    from worker.core.citations.quoting.reading import Span
+    from worker.core.text.spans import Span
 
 Verdict = Literal["verbatim", "normalised", "altered", "elided", "misattributed", "not_found", "not_checked"]
 

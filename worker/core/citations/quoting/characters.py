@@ -67,31 +67,25 @@ _LOOKS = str.maketrans("авеѕіјкмнорстухһԁԛԝѵӏαβεζηικ
 _OF_CATEGORY = {"M": MARK, "S": SYMBOL, "C": SYMBOL, "P": PUNCTUATION}
 
 
+_FIXED = {
+    **dict.fromkeys(LINE_BREAKS, BREAK),
+    **dict.fromkeys(ZERO_WIDTH, INVISIBLE),
+    **dict.fromkeys(DASHES, DASH),
+    **dict.fromkeys(_SYMBOLS, SYMBOL),
+    **dict.fromkeys(_SINGLE + _DOUBLE, QUOTE),
+    **dict.fromkeys(SKIN_TONES, MARK),
+    SOFT_HYPHEN: SOFT,
+    "×": TIMES,
+}
+
+
 @functools.cache
 def class_of(character: str) -> str:
     """Return the class of a character."""
-    if found := _spacing(character):
-        return found
-    if character in _SYMBOLS:
-        return SYMBOL
-    if character == "×":
-        return TIMES
-    if character in _SINGLE or character in _DOUBLE:
-        return QUOTE
-    if character in SKIN_TONES:
-        return MARK
+    if character in _FIXED or character.isspace():
+        return _FIXED.get(character, BLANK)
     general = category(character)
     return _letter_or_digit(character, general) if general[0] in "LN" else _OF_CATEGORY[general[0]]
-
-
-def _spacing(character: str) -> str:
-    if character.isspace():
-        return BREAK if character in LINE_BREAKS else BLANK
-    if character in ZERO_WIDTH:
-        return INVISIBLE
-    if character == SOFT_HYPHEN:
-        return SOFT
-    return DASH if character in DASHES else ""
 
 
 def _letter_or_digit(character: str, general: str) -> str:

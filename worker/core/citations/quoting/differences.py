@@ -8,30 +8,15 @@ from bisect import bisect_left, bisect_right
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from worker.core.citations.quoting.characters import (
-    BLANK,
-    BLANKS,
-    BLOCK,
-    BREAK,
-    DASH,
-    DIGIT,
-    INVISIBLE,
-    KEYED,
-    MARKUP,
-    SOFT,
-    SYMBOL,
-    UNSPACED,
-    WITHIN,
-    digits_of,
-    unmarked,
-    without_typography,
-)
+from worker.core.citations.quoting import characters as chars
+from worker.core.citations.quoting.characters import digits_of, unmarked, without_typography
 from worker.core.text.unicode_data import cased, is_numeric, known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from worker.core.citations.quoting.reading import Reading, Span
+    from worker.core.citations.quoting.reading import Reading
+    from worker.core.text.spans import Span
 
 KINDS: dict[str, tuple[str, str, str]] = {
     "white_space": ("blanks and line breaks for one another", "the  pump", "the pump"),
@@ -148,6 +133,9 @@ def _compare_letters(pair: Pair, at: int, other: int, count: int) -> Iterator[Di
     """Yield what differs letter by letter, neighbours of one kind as one."""
     asked, found = pair.quote.known[at : at + count], pair.source.known[other : other + count]
     kinds = [one != another and _kind_of_texts(one, another) for one, another in zip(asked, found, strict=True)]
+    if "d" in pair.quote.classes[at : at + count]:
+        spans = [((at + i, at + i + 1), (other + i, other + i + 1)) for i in range(count)]
+        kinds = [kind and _kind_of_signs(pair, *span) for kind, span in zip(kinds, spans, strict=True)]
     for kind, places in groupby(range(count), kinds.__getitem__):
         if kind:
             first, last = (run := [*places])[0], run[-1] + 1
@@ -184,9 +172,9 @@ _CASES_OF_I = ({"İ", "i"}, {"I", "ı"})
 
 def _beside_digit(reading: Reading, start: int, end: int) -> bool:
     """Return whether a number that is written otherwise (½, ₂) touches another digit."""
-    if DIGIT not in reading.classes[start:end] or reading.known[start:end].isdecimal():
+    if chars.DIGIT not in reading.classes[start:end] or reading.known[start:end].isdecimal():
         return False
-    return DIGIT in reading.classes[max(0, start - 1) : start] + reading.classes[end : end + 1]
+    return chars.DIGIT in reading.classes[max(0, start - 1) : start] + reading.classes[end : end + 1]
 
 
 # --- what stands between signs ----------------------------------------------------------------------
@@ -268,13 +256,13 @@ def _kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
     is_one_sided = asked[0] == asked[1] or found[0] == found[1]
     if (kind == "punctuation" or (kind == "dash" and is_one_sided)) and all(map(_INSIDE_NUMBER.search, around)):
         return "words"
-    if kind == "dash" and is_one_sided and not _has_blank(pair, asked, found):
+    if (
+        kind == "dash"
+        and is_one_sided
+        and chars.BLANKS.isdisjoint(pair.quote.classes[slice(*asked)] + pair.source.classes[slice(*found)])
+    ):
         return "symbol" if all(map(_BEFORE_NUMBER.search, around)) else kind
     return kind
-
-
-def _has_blank(pair: Pair, asked: Span, found: Span) -> bool:
-    return any(one in BLANKS for one in pair.quote.classes[slice(*asked)] + pair.source.classes[slice(*found)])
 
 
 def _spans_of_run(
@@ -311,11 +299,15 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
         plain = without_typography(seen) if reading.known[start:place] == text[start:place] else seen
         if (
             seen in "«‹"
-            and classes[place : place + 1] in BLANKS
-            and classes[start - 1 : start] in ("", *BLANKS, WITHIN)
+            and classes[place : place + 1] in chars.BLANKS
+            and classes[start - 1 : start] in ("", *chars.BLANKS, chars.WITHIN)
         ):
             place = reading.end_of(place)
-        elif seen in "»›" and classes[max(span[0], start - 1)] == BLANK and classes[place : place + 1] not in KEYED:
+        elif (
+            seen in "»›"
+            and classes[max(span[0], start - 1)] == chars.BLANK
+            and classes[place : place + 1] not in chars.KEYED
+        ):
             start -= 1
         found.append(Sign(plain, sign[0], (start, place)))
         start = place
@@ -325,9 +317,9 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
 def kind_of_run(run: Sequence[Sign], others: Sequence[Sign]) -> str:
     """Return the kind of signs that are not the same."""
     kinds = {one.kind for one in (*run, *others)}
-    if kinds & {SYMBOL, "r", "m"}:
+    if kinds & {chars.SYMBOL, "r", "m"}:
         return "symbol"
-    return "dash" if DASH in kinds else "punctuation"
+    return "dash" if chars.DASH in kinds else "punctuation"
 
 
 def _filling(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
@@ -339,16 +331,18 @@ def _filling(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
 def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
     one, other = pair.quote.classes[slice(*asked)], pair.source.classes[slice(*found)]
     both, has_blank = one + other, _is_blank(one)
-    if (MARKUP in one or BLOCK in one) and says_other(pair.quote.text[slice(*asked)], pair.source.text[slice(*found)]):
+    if (chars.MARKUP in one or chars.BLOCK in one) and says_other(
+        pair.quote.text[slice(*asked)], pair.source.text[slice(*found)]
+    ):
         return "words"
     if has_blank != _is_blank(other):
         kind = _kind_of_blank(pair, asked, found)
-        return "markup" if kind == "spacing" and MARKUP in both else kind
-    if MARKUP in both or BLOCK in both:
+        return "markup" if kind == "spacing" and chars.MARKUP in both else kind
+    if chars.MARKUP in both or chars.BLOCK in both:
         return "markup"
     if not has_blank:
-        return "line_break_hyphen" if SOFT in both and BREAK in both else "invisible"
-    return "white_space" if _unseen(one) == _unseen(other) else "invisible"
+        return "line_break_hyphen" if chars.SOFT in both and chars.BREAK in both else "invisible"
+    return "invisible" if chars.INVISIBLE in both or chars.SOFT in both else "white_space"
 
 
 _TARGET = re.compile(r"""\]\([^()]*\)|=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""")
@@ -368,18 +362,14 @@ def says_other(quoted: str, source: str) -> bool:
 
 def _is_blank(classes: str) -> bool:
     """Return whether a blank is seen; not at a line that a soft hyphen ends."""
-    return SOFT not in classes and not BLANKS.isdisjoint(classes)
-
-
-def _unseen(classes: str) -> str:
-    return "".join(one for one in classes if one in (INVISIBLE, SOFT))
+    return chars.SOFT not in classes and not chars.BLANKS.isdisjoint(classes)
 
 
 def _kind_of_blank(pair: Pair, asked: Span, found: Span) -> str:
     """Return the kind of a blank that only one of the two has."""
     around = _neighbours(pair.quote, asked), _neighbours(pair.source, found)
     left, right = around[0][0] or around[1][0], around[0][1] or around[1][1]
-    if UNSPACED in (left, right) and "" not in (left, right):
+    if chars.UNSPACED in (left, right) and "" not in (left, right):
         return "white_space"
     is_joined = (left in "adr" and right in "adr") or _divides_number(pair, asked, found)
     return "joined" if is_joined else "spacing"
@@ -428,26 +418,9 @@ def _divides_number(pair: Pair, asked: Span, found: Span) -> bool:
 # --- the case of a whole quote ----------------------------------------------------------------------
 
 
-def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
-    """Join neighbours of one kind inside a word."""
-    found: list[Difference] = []
-    for one in differences:
-        last = found[-1] if found else None
-        touches = last and last.quote_span[1] == one.quote_span[0] and last.chunk_span[1] == one.chunk_span[0]
-        if last and touches and last.kind == one.kind:
-            found[-1] = pair.difference(
-                one.kind, (last.quote_span[0], one.quote_span[1]), (last.chunk_span[0], one.chunk_span[1])
-            )
-        else:
-            found.append(one)
-    return found
-
-
 def with_order(differences: list[Difference]) -> list[Difference]:
     """Tell words that stand elsewhere in the quote from words that are lost and others that are put in."""
     words = [one for one in differences if one.kind == "words"]
-    if len(words) < 2:
-        return differences
     moved = [
         {id(one), id(other)}
         for one, other in pairwise(words)
@@ -480,7 +453,7 @@ _SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s+|\n)[^\w]*\Z")
 def _is_first_letter(pair: Pair, one: Difference) -> bool:
     place = one.chunk_span[0]
     word = _WORD.match(known(pair.source.text[place : place + _LONGEST_UNIT + 1]))
-    is_unit = word and len(word[0]) <= _LONGEST_UNIT and DIGIT in pair.source.classes[max(0, place - 2) : place]
+    is_unit = word and len(word[0]) <= _LONGEST_UNIT and chars.DIGIT in pair.source.classes[max(0, place - 2) : place]
     return len(one.source) == 1 and not is_unit
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.budget import spend
@@ -16,7 +16,6 @@ from worker.core.citations.quoting.differences import (
     count_equal,
     gap,
     kind_of_run,
-    merged,
     says_other,
     signs_of,
     with_case,
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from worker.core.citations.quoting.differences import Sign
-    from worker.core.citations.quoting.reading import Span
+    from worker.core.text.spans import Span
 
 
 class Passage(NamedTuple):
@@ -101,7 +100,7 @@ def _passage(pair: Pair, signs: Span, runs: Sequence[tuple[Span, Span]], glued: 
         for at, place, free in ((0, begin, glued[0]), (len(quote.text), end, glued[1]))
         if not free and source.is_cut(place)
     ]
-    found = with_order(merged(pair, [*before, *found, *after]))
+    found = with_order([*before, *found, *after])
     found = with_case(pair, found, (begin, end), quote.places[0])
     return Passage((begin, end), signs, tuple(sorted([*found, *cuts], key=lambda one: one.quote_span)))
 
@@ -247,11 +246,12 @@ def _aligned(asked: Sequence[str], index: dict[str, list[int]], low: int, high: 
 def _region(pair: Pair, asked: Span, found: Span) -> Difference:
     """Return the difference of words that are not the same, without the signs around them that are."""
     one, other = pair.quote.known[slice(*asked)], pair.source.known[slice(*found)]
-    head = 0
-    while head < min(len(one), len(other)) and one[head] == other[head] and not one[head].isalnum():
-        head += 1
-    tail = 0
-    most = min(len(one), len(other)) - head
-    while tail < most and one[-1 - tail] == other[-1 - tail] and not one[-1 - tail].isalnum():
-        tail += 1
+    head = _count_same_signs(one, other)
+    tail = _count_same_signs(one[head:][::-1], other[head:][::-1])
     return pair.difference("words", (asked[0] + head, asked[1] - tail), (found[0] + head, found[1] - tail))
+
+
+def _count_same_signs(one: str, other: str) -> int:
+    """Return how many characters from the first on are the same, and no letters or digits."""
+    same = takewhile(lambda pair: pair[0] == pair[1] and not pair[0].isalnum(), zip(one, other, strict=False))
+    return len([*same])

@@ -2,201 +2,19 @@
 
 from __future__ import annotations
 
-import html
 import re
 from bisect import bisect_left, bisect_right
 from functools import cached_property
 from itertools import accumulate, compress, pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from worker.core.citations.quoting.characters import (
-    BLANKS,
-    BLOCK,
-    CLASSES,
-    CONTINUED,
-    DIGIT,
-    HYPHENS,
-    KEYED,
-    KEYS,
-    MARKUP,
-    MINUSES,
-    UNSEEN,
-    WITHIN,
-    Table,
-)
+from worker.core.citations.quoting import characters as chars
+from worker.core.citations.quoting.characters import CLASSES, KEYS, Table
+from worker.core.text.markup import markup_of
 from worker.core.text.unicode_data import cased, known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-Span = tuple[int, int]
-
-
-class Token(NamedTuple):
-    """Characters that a reader sees as something else, or not at all.
-
-    Attributes:
-        start, end: its place.
-        kind: class of its first character: `MARKUP`, `BLOCK`, or of the sign that it shows.
-        shown: the sign that an entity shows; empty for markup.
-    """
-
-    start: int
-    end: int
-    kind: str
-    shown: str = ""
-
-
-# --- markup: CommonMark and HTML, as far as a reader does not see it ------------------------------
-
-_MAY_BE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡【［]")
-_MAY_BEGIN_LINE = re.compile(r"^[ \t]*+[-+=]", re.MULTILINE)
-_FENCE = re.compile(r"^[ \t]*+(?P<fence>`{3,}+|~{3,}+)(?P<info>[^\n`]*+)(?:\n|\Z)", re.MULTILINE)
-_BLANK_LINE = re.compile(r"\n[^\S\n]*+\n")
-
-# Elements of HTML whose tags are not seen; those of blocks divide words. Not sub and sup: 10<sup>2</sup> is not 102.
-_INLINE = "b i u s em strong del ins strike span a code cite q mark small big font abbr kbd samp var tt wbr time label"
-_OF_BLOCKS = (
-    "p div br hr h1 h2 h3 h4 h5 h6 ul ol li dl dt dd table caption thead tbody tfoot tr td th pre blockquote center "
-    "img figure figcaption section article aside header footer nav main details summary"
-)
-_BLOCKS = frozenset(_OF_BLOCKS.split())
-_NAMES = "|".join(sorted({*_INLINE.split(), *_BLOCKS}, key=lambda name: (-len(name), name)))
-_TARGET = r"""\]\([^()\s<>]*+(?>(?:[ ]"[^"\n]*+")?)\)"""
-_TOKEN = re.compile(
-    rf"""
-    (?=[&<*_~\[\]¹²³⁰⁴-⁹†‡\\【［!|`-] | ^)               # what any of these begins with: most places have none
-    (?:(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{{1,31}}|\#[0-9]{{1,7}}|\#[xX][0-9A-Fa-f]{{1,6}});)
-    | ^[ \t]*+(?P<rule>(?:-{{3,}}+|={{3,}}+|\*{{3,}}+|_{{3,}}+|\|?[ \t]*+:?-{{3,}}[-| \t:]*+)[ \t\r]*+)$
-    # A bullet before a number may be its sign.
-    | ^[ \t]*+(?P<lead>(?>(?:>[ \t]?+|\#{{1,6}}+[ \t]++|[-+*•‣◦▪●○■▸][ \t]++(?!(?u:\d)))*))(?P<row>[ \t]*+\|)?
-    | (?P<pipe>(?<!\\)\|)
-    | (?P<ticks>(?<!\\)`++)
-    | (?P<tag></?(?P<name>{_NAMES})
-      (?>(?:[ \t\r\f\v]++[A-Z][A-Z0-9:-]{{0,40}}[ \t\r\f\v]*+=[ \t\r\f\v]*+
-        (?:"[^"<>\n]*+"|'[^'<>\n]*+'|[^\s"'<>=`]++))*)[ \t\r\f\v]*+/?>)
-    | (?P<run>\*{{1,3}}+|_{{1,3}}+|~~)
-    | (?P<note>\[\^?\d{{1,3}}+\]|[¹²³⁰⁴-⁹]++|[†‡])
-    | (?P<sign><!--|-->|\\(?=[!-/:-@\[-`{{-~])
-      | [\[【［]S\d{{1,3}}+(?>(?:[,;–\-][ ]?+(?>(?:and[ ])?)S?\d{{1,3}}+)*)[\]】］]
-      | !?\[(?=[^\[\]\n]*+{_TARGET})|{_TARGET}))""",
-    re.IGNORECASE | re.ASCII | re.MULTILINE | re.VERBOSE,
-)
-# After fewer letters a raised digit may be an exponent, and a number in brackets an index.
-_NOTED = re.compile(r"[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.!?]$")
-_NOTED_ONCE = re.compile(r"[^\W\d_]{2}[.,;:!?\"'’”»)]{0,2}$|[.,;:!?\"”»)]$")
-_POWERS, _ONCE = frozenset("²³"), frozenset("¹†‡")
-_LETTERS_BEFORE = 8
-
-
-def tokens(text: str) -> list[Token]:
-    """Return markup and entities outside code, in their order. Linear: no expression looks at a sign twice."""
-    if not (_MAY_BE_MARKUP.search(text) or _MAY_BEGIN_LINE.search(text)):
-        return []
-    found: list[Token] = []
-    start, fence = 0, ""
-    for line in _FENCE.finditer(text):
-        if not fence:
-            found += _of_prose(text, start, line.start())
-        elif not line["fence"].startswith(fence) or line["info"].strip():
-            continue
-        fence, start = "" if fence else line["fence"], line.end()
-        found.append(Token(*line.span(), BLOCK))
-    return sorted(found if fence else [*found, *_of_prose(text, start, len(text))])
-
-
-def _of_prose(text: str, start: int, end: int) -> Iterator[Token]:
-    """Yield the markup of each paragraph."""
-    for blank in _BLANK_LINE.finditer(text, start, end):
-        yield from _Paragraph(text, start, blank.start() + 1).tokens
-        start = blank.end()
-    yield from _Paragraph(text, start, end).tokens
-
-
-class _Paragraph:
-    """Markup of one paragraph: its tokens, in any order."""
-
-    def __init__(self, text: str, start: int, end: int) -> None:
-        self._text, self._start, self._end = text, start, end
-        self._row_end = 0
-        self._open_runs: dict[str, int] = {}
-        self._ticks: dict[int, list[int]] = {}
-        self.tokens: list[Token] = []
-        matches = [*_TOKEN.finditer(text, start, end)]
-        for match in matches:
-            if match["ticks"]:
-                self._ticks.setdefault(len(match["ticks"]), []).append(match.start())
-        code_end = start
-        for match in matches:
-            if match["row"]:
-                line_end = text.find("\n", match.end(), end)
-                self._row_end = line_end if line_end >= 0 else end
-            if match.start() >= code_end:
-                code_end = self._take(match)
-
-    def _keep(self, start: int, end: int, kind: str = MARKUP, shown: str = "") -> None:
-        self.tokens.append(Token(start, end, kind, shown))
-
-    def _take(self, match: re.Match[str]) -> int:
-        """Keep one token; return where the code ends that it begins, or else where it begins itself."""
-        start, end = match.span()
-        match match.lastgroup:
-            case "ticks":
-                return self._take_code(start, end)
-            case "lead" | "row":
-                self._take_line(match)
-            case "entity":
-                shown = html.unescape(match[0])
-                if shown not in ("", match[0]):
-                    self._keep(start, end, known(shown).translate(CLASSES)[0], shown)
-            case "run":
-                self._take_run(start, match[0])
-            case "note" if not self._is_note(start, match[0]):
-                pass
-            case "pipe" if start >= self._row_end:
-                pass
-            case kind:
-                is_block = kind in ("rule", "pipe") or (kind == "tag" and match["name"].lower() in _BLOCKS)
-                self._keep(start, end, BLOCK if is_block else MARKUP)
-        return start
-
-    def _take_code(self, start: int, end: int) -> int:
-        """Keep the ticks around code, if as many stand after it; return where it ends."""
-        same = self._ticks[end - start]
-        at = bisect_right(same, start)
-        if at == len(same):
-            return start
-        self._keep(start, end)
-        self._keep(same[at], same[at] + end - start)
-        return same[at] + end - start
-
-    def _take_line(self, match: re.Match[str]) -> None:
-        """Keep what a line begins with."""
-        if match["lead"]:
-            self._keep(match.start(), match.end("lead"), BLOCK)
-        if match["row"]:
-            self._keep(match.end() - 1, match.end(), BLOCK)
-        if "#" in match["lead"] and (line_end := self._text.find("\n", match.end(), self._end)) >= 0:
-            self._keep(line_end, line_end + 1, BLOCK)
-
-    def _is_note(self, start: int, note: str) -> bool:
-        before = self._text[max(0, start - _LETTERS_BEFORE) : start]
-        is_apart = note[0] == "[" and before[-1:].isspace()
-        return note not in _POWERS and bool(is_apart or (_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
-
-    def _take_run(self, place: int, run: str) -> None:
-        """Keep the delimiters of emphasis: a run before a word, and the next such run after one."""
-        before = self._text[place - 1] if place > self._start else " "
-        after = self._text[place + len(run)] if place + len(run) < self._end else " "
-        if not before.isspace() and not after.isalnum() and run in self._open_runs:
-            begin = self._open_runs.pop(run)
-            self._keep(begin, begin + len(run))
-            self._keep(place, place + len(run))
-        elif not after.isspace() and not before.isalnum():
-            self._open_runs[run] = place
-
-
-# --- a text read ----------------------------------------------------------------------------------
+    from collections.abc import Sequence
 
 
 class Reading:
@@ -214,10 +32,11 @@ class Reading:
         self.text, self.known = text, known(text)
         self.shown: dict[int, str] = {}
         classes, keys, position = "", "", 0
-        for start, end, kind, shown in tokens(self.known):
+        for start, end, is_block, shown in markup_of(self.known):
             if start >= position:
                 before = self.known[position:start]
-                classes += before.translate(CLASSES) + kind + WITHIN * (end - start - 1)
+                kind = known(shown).translate(CLASSES)[0] if shown else chars.BLOCK if is_block else chars.MARKUP
+                classes += before.translate(CLASSES) + kind + chars.WITHIN * (end - start - 1)
                 keys += before.translate(_KEYS_ALONE) + known(shown).translate(KEYS)
                 position = end
                 if shown:
@@ -250,15 +69,19 @@ class Reading:
     def sign_end(self, sign: int) -> int:
         """Return where a sign ends, given by its number: after its marks."""
         end = self.places[sign] + 1
-        return self.end_of(end - 1) if self.classes[end : end + 1] in CONTINUED else end
+        return self.end_of(end - 1) if self.classes[end : end + 1] in chars.CONTINUED else end
 
     def end_of(self, place: int, count: int = 1) -> int:
         """Return where some characters end that begin at a place: after their marks."""
         end = place + count
-        return next(_CONTINUED.finditer(self.classes, end)).end() if self.classes[end : end + 1] in CONTINUED else end
+        return (
+            next(_CONTINUED.finditer(self.classes, end)).end()
+            if self.classes[end : end + 1] in chars.CONTINUED
+            else end
+        )
 
     def are_letters(self, first: int, last: int) -> bool:
-        """Return whether signs are letters of one character and one key each, with nothing between them."""
+        """Return whether signs are letters and digits of one character and one key each, with nothing between them."""
         start, count = self.places[first], last - first
         is_one_each = self.key_starts[last] - self.key_starts[first] == count == self.sign_end(last - 1) - start
         return is_one_each and _LETTERS.fullmatch(self.classes, start, start + count) is not None
@@ -310,7 +133,7 @@ class Reading:
         sides = self.classes[place - 1 : place + 1] if place else ""
         if sides in _NO_CUT or len(sides) == 1:
             return False
-        return sides[1] in CONTINUED or _CUT.search(self.around(place, place)) is not None
+        return sides[1] in chars.CONTINUED or _CUT.search(self.around(place, place)) is not None
 
     def around(self, start: int, end: int) -> str:
         """Return what is seen on both sides of a part, with a NUL in its place, a sign of `_CUT` for each character."""
@@ -327,7 +150,7 @@ class Reading:
     def has_digit_near(self, start: int, end: int) -> bool:
         """Return whether a digit is seen on a side of a part, or the fourth sign from it."""
         reach = _BESIDE if self._is_as_it_is_near(start, end) else _NEAR
-        return DIGIT in self.classes[max(0, start - reach) : end + reach]
+        return chars.DIGIT in self.classes[max(0, start - reach) : end + reach]
 
     @cached_property
     def _sentence_ends(self) -> Sequence[int]:
@@ -370,9 +193,9 @@ class Reading:
 
 
 _KEYS_ALONE = Table(lambda character: KEYS[ord(character)] or None)
-_IS_KEYED = {code: "\1" if chr(code) in KEYED else "\0" for code in range(128)}
-_INSIDE_WORDS = dict.fromkeys(map(ord, (*UNSEEN, *CONTINUED)))
-_WORD, _LETTERS = re.compile("c|[adt]+"), re.compile("[ac]++")
+_IS_KEYED = {code: "\1" if chr(code) in chars.KEYED else "\0" for code in range(128)}
+_INSIDE_WORDS = dict.fromkeys(map(ord, (*chars.UNSEEN, *chars.CONTINUED)))
+_WORD, _LETTERS = re.compile("c|[adt]+"), re.compile("[acd]++")
 _CONTINUED = re.compile("[xm]*+")
 _NOT_AS_IT_IS = re.compile("[BihMx]")
 # An entity is one of the last signs of what is seen, as the rest of it continues that sign.
@@ -394,8 +217,8 @@ _SENTENCE_END = re.compile(
 _CLAUSE_END = re.compile(rf"[\"'’”»)\]*_」』]{{0,4}}(?:[.,;:。।॥，；：、،؛]|\s*+\Z|[ \t\r]*+{_NEXT_BLOCK})")
 
 _OF_CUT = {
-    **dict.fromkeys(HYPHENS, "-"),
-    **dict.fromkeys(MINUSES + "\u2012\u2013", "~"),
+    **dict.fromkeys(chars.HYPHENS, "-"),
+    **dict.fromkeys(chars.MINUSES + "\u2012\u2013", "~"),
     **dict.fromkeys("'’ʼ", "'"),
     **dict.fromkeys("%‰‱°º˚′″℃℉\u066a％", "%"),
     **dict.fromkeys("+±<>≤≥≈~＋＜＞", "+"),
@@ -412,7 +235,7 @@ def _as_cut(character: str) -> str:
         return "a" if character.islower() or not character.isupper() else "A"
     if one in "cdr" or character == "\0":
         return one if character != "\0" else character
-    return _OF_CUT.get(character) or (" " if one in BLANKS else "p")
+    return _OF_CUT.get(character) or (" " if one in chars.BLANKS else "p")
 
 
 _SIGNS_OF_CUT = Table(_as_cut)

@@ -573,7 +573,7 @@ export interface PipelineAnswer {
   supported: (number | null)[];
   /** labels in the answer without a source. */
   unknown_labels: string[];
-  /** brackets in the answer that look like a list of labels and could not be read whole. */
+  /** what else in the answer looks like a label and could not be read, as written. */
   unreadable_labels: string[];
   /** the sources and the prompt. */
   package: Package;

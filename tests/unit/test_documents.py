@@ -78,11 +78,14 @@ def test_a_path_over_two_lines_is_whole_if_the_document_has_it_whole_elsewhere(t
 def test_the_number_of_a_footnote_is_no_part_of_its_first_word(tmp_path: Path) -> None:
     """A quote begins where words do; a name that begins with a digit stays."""
     path = tmp_path / "desk.pdf"
-    path.write_bytes(pdf([["It hums. The lamp is on.", "1The hum is loud.", "3Com is off.", "12 May"]]))
+    lines = ["It hums. The lamp is on.", "1The hum is loud.", "3Com is off.", "12 May", "1st", "2L'écho."]
+    path.write_bytes(pdf([lines, ["5Gnomes", "3³And so on."]]))
     with Reader() as reader:
-        assert reader.read(path).passages == [
-            ("It hums. The lamp is on.\n1 The hum is loud.\n3Com is off.\n12 May", 1, None)
-        ]
+        texts = [passage.text for passage in reader.read(path).passages]
+    assert texts == [
+        "It hums. The lamp is on.\n1 The hum is loud.\n3Com is off.\n12 May\n1st\n2 L'écho.",
+        "5Gnomes\n3³ And so on.",
+    ]
 
 
 HEADER, LONG = "Manual of the desk", "It hums at 50 Hz whenever the lamp over it is on,"

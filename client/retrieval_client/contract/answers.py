@@ -99,7 +99,7 @@ class PipelineAnswer(Answer):
         supported: for each sentence of the answer, the share of its words that its cited sources contain, 0-1; 0 if it
             cites none, null if it has no words to support.
         unknown_labels: labels in the answer without a source.
-        unreadable_labels: brackets in the answer that look like a list of labels and could not be read whole.
+        unreadable_labels: what else in the answer looks like a label and could not be read, as written.
         package: the sources and the prompt.
         costs: cost of each call of a model.
         costs_total: their sum.

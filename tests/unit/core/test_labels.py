@@ -58,9 +58,11 @@ UNREADABLE = [
     *("[**S1**]", '["S1"]', "[S1]: https://x.test"),
     # Other brackets.
     *("(S1)", "（S1による）", "{S1}", "<S1>", "⟨S1⟩", "「S1」", "〔S1〕", "[the report](S1)"),
+    *("⁅S1⁆", "❨S1❩", "﹙S1﹚", "⦋S1⦌", "⌈S1⌉", "｟S1｠"),
     # What is no label as it is asked for, and looks like one.
     *("[s1]", "[S.1]", "[S 1]", "[S-1]", "[S_1]", "[S₁]", "[S1a]", "[S1'den]", "[\u04051]", "[S\u200b1]", "[\u200bS1]"),
-    *("[Source 1]", "[Sources: 1, 2]"),
+    *("[Source 1]", "[Sources: 1, 2]", "[SOURCE 1]", "[source-1]", "[src1]"),
+    *("[S\u20131]", "[S\u20111]", "[S  1]", r"[S\_1]", "[S**1**]", "[S\u202e1]", "[S\u0338 1]"),
     # Not closed, or escaped.
     *("[S1, S2", "(as S1", "<cite>S1", r"\[S1\]", r"\[S1]", r"[S1\]"),
     # Code, tags, elements and comments.
@@ -71,6 +73,7 @@ UNREADABLE = [
         "`` ` [S1] ``",
         "`a\nb [S1]`",
         "<cite>S1</cite>",
+        *("<code>[S1]</code>", "<PRE class='a'>[S1]</pre >", "<code>[S1] `a</code>"),
         "<sup>S1</sup>",
         '<ref name="S1"/>',
     ),

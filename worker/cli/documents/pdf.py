@@ -39,7 +39,9 @@ _ACCENTED = re.compile(f"([{''.join(_ACCENTS)}])([A-Za-zı])")
 _HYPHENATED = re.compile(r"\b(\w++)(?:[\x02\ufffe]|-\n)(\w++)")
 _UNBROKEN = {ord("\n"): None, 0x02: "-", 0xFFFE: "-"}
 _NUMBERED = re.compile(r"^[\d¹²³⁴-⁹⁰]{1,3}(?=[^\W\d_¹²³⁴-⁹⁰])", re.MULTILINE)
-_GLUED = re.compile(r"^([\d¹²³⁴-⁹⁰]{1,3})([^\W\d_¹²³⁴-⁹⁰]{2,})", re.MULTILINE)
+_GLUED = re.compile(r"^([\d¹²³⁴-⁹⁰]{1,3})([^\W\d_¹²³⁴-⁹⁰][’'\w])", re.MULTILINE)
+_RAISED_NUMBER = re.compile(r"^\d{0,2}[¹²³⁴-⁹⁰]{1,3}(?=[^\W\d_¹²³⁴-⁹⁰])", re.MULTILINE)
+_NEAREST = 2
 _RAISED = 0.2
 """Distance from a line's foot to that of a footnote's number, at least, by the number's height."""
 _PATH_BREAKS = ("/", ".", "_", "~", "=", "&", "?")
@@ -128,12 +130,12 @@ def _with_whole_addresses(text: str, addresses: Iterable[str]) -> str:
 
 
 def _mended(texts: Sequence[str]) -> list[str]:
-    r"""Return pages with accents on their letters, and not torn or glued what the document has elsewhere.
+    r"""Return pages with accents on their letters, and not torn what the document has whole elsewhere.
 
-    >>> _mended(["A f¨ur exam\x02ple, well-\nread, in /var/\nlog, and/\nor", "1An example: /var/log. An Om.\n3Com"])
-    ['A für example, well-\nread, in /var/log, and/\nor', '1 An example: /var/log. An Om.\n3Com']
+    >>> _mended(["A f¨ur exam\x02ple, well-\nread, in /var/\nlog, and/\nor", "1An example: /var/log.\n3Com\n2See /srv"])
+    ['A für example, well-\nread, in /var/log, and/\nor', '1 An example: /var/log.\n3Com\n2 See /srv']
     """
-    accented = [_ACCENTED.sub(_composed, text) for text in texts]
+    accented = _with_footnotes_apart([_ACCENTED.sub(_composed, text) for text in texts])
     words = {word for text in accented for word in _WORD.findall(_HYPHENATED.sub(" ", text))}
     tokens = {_bare(token) for text in accented for token in text.split() if "/" in token or _is_hangul(token[:1])}
 
@@ -141,12 +143,28 @@ def _mended(texts: Sequence[str]) -> list[str]:
         whole = match[1] + match[2]
         return whole if whole in words else f"{match[1]}-\n{match[2]}"
 
-    def apart(match: re.Match[str]) -> str:
-        return f"{match[1]} {match[2]}" if match[2].istitle() and match[2] in words else match[0]
-
-    accented = [_GLUED.sub(apart, text) for text in accented]
     whole_words = (re.sub("[\x02\ufffe]", "-\n", _HYPHENATED.sub(joined, text)) for text in accented)
     return [_with_whole_tokens(text, tokens) for text in whole_words]
+
+
+def _with_footnotes_apart(texts: Sequence[str]) -> list[str]:
+    """Return pages with a blank between a number that begins a line and a word, where it counts on from such a number.
+
+    Not all such numbers are raised. A word begins with one capital, unlike ``3D`` and ``1st``.
+    """
+    texts = [_RAISED_NUMBER.sub(r"\g<0> ", text) for text in texts]
+    glued = [match for text in texts for match in _GLUED.finditer(text) if match[2].istitle()]
+    numbers = [int(unicodedata.normalize("NFKC", match[1])) for match in glued]
+    counted = {
+        (id(match.string), match.start())
+        for i, (match, number) in enumerate(zip(glued, numbers, strict=True))
+        if number - 1 in numbers[max(0, i - _NEAREST) : i] or number + 1 in numbers[i + 1 : i + 1 + _NEAREST]
+    }
+
+    def apart(match: re.Match[str]) -> str:
+        return f"{match[1]} {match[2]}" if (id(match.string), match.start()) in counted else match[0]
+
+    return [_GLUED.sub(apart, text) for text in texts]
 
 
 def _with_whole_tokens(text: str, whole: Collection[str]) -> str:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from worker.core.citations.quoting import LeftOut, PutIn, Verdict
+    from worker.core.citations.quoting import LeftOut, PutIn, QuoteFinding, Verdict
     from worker.core.citations.quoting.differences import Difference
     from worker.core.citations.statements import Statement, Statements
     from worker.core.text.spans import Span
@@ -70,6 +70,15 @@ class QuoteCheck:
     after: str | None = None
     left_out: tuple[LeftOut, ...] = ()
     put_in: tuple[PutIn, ...] = ()
+
+    @classmethod
+    def of(cls, quote: str, finding: QuoteFinding, labels: Sequence[str]) -> QuoteCheck:
+        """Return what was found of a quote, in chunks of these labels."""
+        place = finding.place
+        if place is None:
+            return cls(quote, finding.verdict, elsewhere=finding.elsewhere)
+        facts = place.spans, place.differences, place.before, place.after, place.left_out, place.put_in
+        return cls(quote, finding.verdict, labels[place.chunk], (), *facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +129,7 @@ class AnswerReport:
         sentences: in their order.
         unused: given labels that the answer does not use, by number.
         unknown: what looks like a label and was not given, as written, and where; never mapped to a source.
-        unreadable: brackets that look like a list of labels and could not be read whole, and where.
+        unreadable: what else looks like a label and could not be read, as written, and where.
         supported: the mean over the sentences that have a number; ``None`` if none has.
     """
 
@@ -208,19 +217,7 @@ class _Quotes:
         own = frozenset(cited)
         chunks = [self._cited[label] if label in own else self._sources[label] for label in names]
         finding = check_quote(quote, _CITED, chunks, self._budget, self._accepted)
-        if (place := finding.place) is None:
-            return QuoteCheck(quote, finding.verdict, elsewhere=finding.elsewhere)
-        return QuoteCheck(
-            quote,
-            finding.verdict,
-            names[place.chunk],
-            spans=place.spans,
-            differences=place.differences,
-            before=place.before,
-            after=place.after,
-            left_out=place.left_out,
-            put_in=place.put_in,
-        )
+        return QuoteCheck.of(quote, finding, names)
 
 
 def _passages(text: str) -> Iterator[str]:

@@ -129,7 +129,11 @@ def _gaps(first: int, last: int, meant: list[int]) -> Iterator[str]:
 
 # --- reading ------------------------------------------------------------------------------------
 
-_OPENING, _CLOSING = "[［【〔〖〘〚⟦(（{｛<＜⟨〈《「『｢", "]］】〕〗〙〛⟧)）}｝>＞⟩〉》」』｣"
+_PAIRS = (
+    "[]［］【】〔〕〖〗〘〙〚〛⟦⟧()（）{}｛｝<>＜＞⟨⟩〈〉《》「」『』｢｣"
+    "༺༻༼༽᚛᚜⁅⁆⁽⁾₍₎⌈⌉⌊⌋❨❩❪❫❬❭❮❯❰❱❲❳❴❵⟅⟆⟪⟫⟬⟭⟮⟯⦃⦄⦅⦆⦇⦈⦉⦊⦋⦌⦍⦎⦏⦐⦑⦒⦓⦔⦕⦖⦗⦘⧘⧙⧚⧛⧼⧽⸢⸣⸤⸥⸦⸧⸨⸩⹕⹖⹗⹘⹙⹚⹛⹜〝〞︗︘︵︶︷︸︹︺︻︼︽︾︿﹀﹁﹂﹃﹄﹇﹈﹙﹚﹛﹜﹝﹞｟｠﴾﴿"
+)
+_OPENING, _CLOSING = _PAIRS[::2], _PAIRS[1::2]
 _OPENED_BY = dict(zip(_CLOSING, _OPENING, strict=True))
 
 _GIVEN = re.compile("S[1-9][0-9]{0,8}")
@@ -137,7 +141,9 @@ _NAME = "[SＳ]([0-9０-９]++)"
 _RANGE = rf"{_NAME}(?>(?:\s*+[-‐‑‒–—―−－~～〜]\s*+{_NAME})?)"
 _BETWEEN = r"(?>\s*+[,;，；、&]\s*+|\s++)(?>(?:and\s++)?)"
 _READ = rf"[\[［【]\s*+{_RANGE}(?>(?:{_BETWEEN}{_RANGE})*)\s*+[\]］】]"
-_UNSEEN = "[\u00ad\u200b-\u200f\u2060-\u2064\ufeff]{0,9}+"
+_UNSEEN = "[\u00ad\u0300-\u036f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]{0,9}+"
+_BETWEEN_S_AND_DIGIT = r"(?:\\?[\s._:#/|^~'’\-‐-―−]|\*\*?|\s{2,4})?"
+_SOURCE = r"(?i:sources?|src)[\s.:#№_(–-]{0,3}"
 _TOKEN = re.compile(
     rf"""
     (?P<read>    {_READ}(?!:\s*+<?\w++://) )
@@ -148,13 +154,14 @@ _TOKEN = re.compile(
   | (?P<sign>    \\?(?!<[\s=])[{re.escape(_OPENING + _CLOSING)}] )
   | \\\\
     # Other letters, signs and digits than those that are read look like a label, too.
-  | (?P<label>   (?<![A-Za-z0-9])(?:[SＳЅ]{_UNSEEN}[\s._:#-]?|[sｓѕ]{_UNSEEN}[._#-]?|[Ss]ources?[\s.:#]{{0,3}})
+  | (?P<label>   (?<![A-Za-z0-9])(?:[SＳЅ]{_UNSEEN}{_BETWEEN_S_AND_DIGIT}|[sｓѕ]{_UNSEEN}[._#-]?|{_SOURCE})
                  {_UNSEEN}[\d₀-₉]++ )
     """,
     re.VERBOSE,
 )
 _RANGES = re.compile(_RANGE)
-_TICKS, _WORD = re.compile("`++"), re.compile(r"\w")
+_CODE_END = re.compile(r"(?P<ticks>`++)|</(?P<name>code|pre|kbd|samp)\s*+>", re.IGNORECASE)
+_WORD = re.compile(r"\w")
 _IN_CODE = re.compile(r"(?<![A-Za-z0-9_])[SＳ]\d++(?![A-Za-z0-9_])")
 _IN_SQUARE = re.compile(r"[\[［【][^\]］】]*+")
 _S_AND_DIGIT = re.compile("(?<=[SＳ])(?<![A-Za-z0-9].)(?=[0-9０-９])")
@@ -214,18 +221,18 @@ class LabelReading:
     def _read(self, start: int, end: int, last_comment: int) -> int:
         """Read a paragraph; return where to read on: a comment may be longer."""
         text, position = self._text, start
-        ticks: defaultdict[int, list[int]] = defaultdict(list)
-        for run in reversed([*_TICKS.finditer(text, start, end)]):
-            ticks[len(run[0])].append(run.start())
+        ends: defaultdict[str, list[int]] = defaultdict(list)
+        for run in reversed([*_CODE_END.finditer(text, start, end)]):
+            ends[run["ticks"] or run["name"].lower()].append(run.end())
         while token := _TOKEN.search(text, position, end):
             place, position = token.span()
             hidden = 0
             if token["comment"] and position <= last_comment:
                 hidden = text.index("-->", position) + len("-->")
-            elif same := ticks[len(token["ticks"] or "")]:
-                while same and same[-1] < position:
+            elif same := ends[token["ticks"] or (token["name"] or "").lower()]:
+                while same and same[-1] <= position:
                     same.pop()
-                hidden = same[-1] + len(token[0]) if same else 0
+                hidden = same[-1] if same else 0
             if hidden:
                 position = hidden
                 self._hide(place, position, around=True)

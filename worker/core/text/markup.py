@@ -40,34 +40,46 @@ _OF_BLOCKS = (
 _BLOCKS = frozenset(_OF_BLOCKS.split())
 _NAMES = "|".join(sorted({*_INLINE.split(), *_BLOCKS}, key=lambda name: (-len(name), name)))
 _TARGET = r"""\]\([^()\s<>]*+(?>(?:[ ]"[^"\n]*+")?)\)"""
+# A bullet before a number may be its sign; so may the mark of a cited line that stands alone.
+_NUMBER = r"(?u:[^\w\s*`(\[]?\d)"
+_CITED = r">[ \t]?+(?!=)"
 _TOKEN = re.compile(
     rf"""
-    (?=[&<*_~\[\]¹²³⁰⁴-⁹†‡\\【［!|`-] | ^)               # what any of these begins with: most places have none
+    (?=[&<*_~\[\]¹²³⁰⁴-⁹†‡\\【［!|`] | ^)                # what any of these begins with: most places have none
     (?:(?P<entity>&(?:[A-Za-z][A-Za-z0-9]{{1,31}}|\#[0-9]{{1,7}}|\#[xX][0-9A-Fa-f]{{1,6}});)
     | ^[ \t]*+(?P<rule>(?:-{{3,}}+|={{3,}}+|\*{{3,}}+|_{{3,}}+|\|?[ \t]*+:?-{{3,}}[-| \t:]*+)[ \t\r]*+)$
-    # A bullet before a number may be its sign.
-    | ^[ \t]*+(?P<lead>(?>(?:>[ \t]?+|\#{{1,6}}+[ \t]++|[-+*•‣◦▪●○■▸][ \t]++(?!(?u:\d)))*))(?P<row>[ \t]*+\|)?
+    | ^[ \t]*+(?P<lead>(?>(?:{_CITED}(?!{_NUMBER})|\#{{1,6}}+[ \t]++|[-+*•‣◦▪●○■▸][ \t]++(?!{_NUMBER}))*)
+      (?P<cited>(?>(?:{_CITED})+))?)(?P<row>[ \t]*+\|(?=[^\n]*\|[ \t\r]*$))?
     | (?P<pipe>(?<!\\)\|)
     | (?P<ticks>(?<!\\)`++)
     | (?P<tag></?(?P<name>{_NAMES})
       (?>(?:[ \t\r\f\v]++[A-Z][A-Z0-9:-]{{0,40}}[ \t\r\f\v]*+=[ \t\r\f\v]*+
         (?:"[^"<>\n]*+"|'[^'<>\n]*+'|[^\s"'<>=`]++))*)[ \t\r\f\v]*+/?>)
     | (?P<run>\*{{1,3}}+|_{{1,3}}+|~~)
-    | (?P<note>\[\^?\d{{1,3}}+\]|[¹²³⁰⁴-⁹]++|[†‡])
-    | (?P<sign><!--|-->|\\(?=[!-/:-@\[-`{{-~])
+    | (?P<note>(?>(?:\[\^?[1-9]\d{{0,2}}\])+)(?!\(|\.\w|[^\S\n]*+[=+]|[^\S\n][*/%<>]{{1,2}}=?\s)
+      | [¹²³⁰⁴-⁹]++(?![^\w\s]{{0,4}}\d)|[†‡])
+    | (?P<sign>\\(?=[!-/:-@\[-`{{-~])
       | [\[【［]S\d{{1,3}}+(?>(?:[,;–\-][ ]?+(?>(?:and[ ])?)S?\d{{1,3}}+)*)[\]】］]
       | !?\[(?=[^\[\]\n]*+{_TARGET})|{_TARGET}))""",
     re.IGNORECASE | re.ASCII | re.MULTILINE | re.VERBOSE,
 )
-# After fewer letters a raised digit may be an exponent, and a number in brackets an index.
-_NOTED = re.compile(r"[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.!?]$")
+# After fewer letters, or in a name, a raised digit may be an exponent, and a number in brackets an index.
+_NOTED = re.compile(r"(?:\A|\W)[^\W_]*[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.!?]$")
 _NOTED_ONCE = re.compile(r"[^\W\d_]{2}[.,;:!?\"'’”»)]{0,2}$|[.,;:!?\"”»)]$")
 _POWERS, _ONCE = frozenset("²³"), frozenset("¹†‡")
 _LETTERS_BEFORE = 8
+_IN_NUMBER = re.compile(r"\d[.,:]$")
+_OPERATORS = frozenset("=+-*/%<>&|^~")
+_CITED_LINE = re.compile(r"[ \t]*+>")
 
 
-def markup_of(text: str) -> list[Token]:
-    """Return markup and entities outside code, in their order. Linear: no expression looks at a sign twice."""
+def markup_of(text: str, *, begins_line: bool = True) -> list[Token]:
+    """Return markup and entities outside code, in their order. Linear: no expression looks at a sign twice.
+
+    Args:
+        text: to read.
+        begins_line: if not, it stands inside a line: a sign that it begins with is no bullet.
+    """
     if not (_MAY_BE_MARKUP.search(text) or _MAY_BEGIN_LINE.search(text)):
         return []
     found: list[Token] = []
@@ -79,7 +91,9 @@ def markup_of(text: str) -> list[Token]:
             continue
         fence, start = "" if fence else line["fence"], line.end()
         found.append(Token(*line.span(), is_block=True, shown=""))
-    return sorted(found if fence else [*found, *_of_prose(text, start, len(text))])
+    found = sorted(found if fence else [*found, *_of_prose(text, start, len(text))])
+    is_sign = not begins_line and text[0] != "<" and found and found[0].is_block and not found[0].start
+    return found[1:] if is_sign else found
 
 
 def _of_prose(text: str, start: int, end: int) -> Iterator[Token]:
@@ -149,16 +163,27 @@ class _Paragraph:
 
     def _take_line(self, match: re.Match[str]) -> None:
         """Keep what a line begins with."""
-        if match["lead"]:
-            self._keep(match.start(), match.end("lead"), is_block=True)
+        end = match.end("lead")
+        if match["cited"] and not self._is_beside_cited(match.start(), end):
+            end = match.start("cited")
+        if end > match.start("lead"):
+            self._keep(match.start(), end, is_block=True)
         if match["row"]:
             self._keep(match.end() - 1, match.end(), is_block=True)
         if "#" in match["lead"] and (line_end := self._text.find("\n", match.end(), self._end)) >= 0:
             self._keep(line_end, line_end + 1, is_block=True)
 
+    def _is_beside_cited(self, start: int, end: int) -> bool:
+        """Return whether the line before or after a line, of which a part is given, is cited, too."""
+        before = self._text.rfind("\n", self._start, max(self._start, start - 1)) + 1 or self._start
+        after = self._text.find("\n", end, self._end) + 1 or self._end
+        return any(_CITED_LINE.match(self._text, line, self._end) for line in {before, after} - {start})
+
     def _is_note(self, start: int, note: str) -> bool:
-        before = self._text[max(0, start - _LETTERS_BEFORE) : start]
-        is_apart = note[0] == "[" and before[-1:].isspace()
+        before, end = self._text[max(0, start - _LETTERS_BEFORE) : start], start + len(note)
+        if _IN_NUMBER.search(before) and self._text[end : end + 1].strip():
+            return False
+        is_apart = note[0] == "[" and before[-1:].isspace() and before.rstrip()[-1:] not in _OPERATORS
         return note not in _POWERS and bool(is_apart or (_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
 
     def _take_run(self, place: int, run: str) -> None:

@@ -39,20 +39,7 @@ def checked_quote(quote: str, text: str, steps: int = STEPS_PER_JOB, accepted: f
     ', not at '
     """
     finding = check_quote(quote, "", [QuotedChunk.of("", text)], SearchBudget(steps, 1), accepted)
-    place = finding.place
-    if place is None:
-        return QuoteCheck(quote, finding.verdict)
-    return QuoteCheck(
-        quote,
-        finding.verdict,
-        "",
-        spans=place.spans,
-        differences=place.differences,
-        before=place.before,
-        after=place.after,
-        left_out=place.left_out,
-        put_in=place.put_in,
-    )
+    return QuoteCheck.of(quote, finding, [""])
 
 
 def quote_facts(quote: QuoteCheck, source: str) -> Iterator[QuoteFact]:

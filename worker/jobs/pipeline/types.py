@@ -237,7 +237,7 @@ class QueryResponse:
         supported: for each sentence of the answer, the share of its wording that its cited sources have, 0-1; 0 for
             one without label, None for one without words.
         unknown_labels: labels in the answer without a source.
-        unreadable_labels: brackets in the answer that look like a list of labels but could not be fully parsed.
+        unreadable_labels: what else in the answer looks like a label and could not be read, as written.
         package: its sources and context.
         conversation_id, response_id: ids to continue from.
     """

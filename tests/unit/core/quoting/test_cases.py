@@ -58,6 +58,7 @@ def test_marks_left_out_and_put_in() -> None:
     assert [(one.text, one.another_sentence) for one in place.left_out] == [(" was old. It ", True)]
     assert [(one.text, one.replaces) for one in place.put_in] == [("about", ""), ("the valve", "the seal")]
     assert (place.before, place.after) == (None, None)
+    assert check("The pump was old, … at 5 bar", source).place.left_out[0].another_sentence
 
 
 def test_a_quote_of_another_chunk() -> None:

@@ -39,7 +39,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from worker.core.citations.budget import BudgetSpentError, spend
-from worker.core.citations.quoting.characters import DASH, PUNCTUATION, RAISED, SYMBOL
+from worker.core.citations.quoting.characters import CLASSES, DASH, PUNCTUATION, QUOTE, RAISED, SYMBOL
 from worker.core.citations.quoting.differences import ACCEPTED, Difference, Pair
 from worker.core.citations.quoting.placing import Passage, nearest, passages
 from worker.core.citations.quoting.reading import Reading
@@ -314,13 +314,18 @@ class _Asked:
                     return []
                 found.append((part, place))
                 sign = place.signs[1]
-            elif part.says_something:
+            elif part.says_something and not (found and self._is_at_end(part, chunk.text, found[-1][1].span[1])):
                 return []
         for i in range(len(found) - 2, -1, -1):
             if found[i + 1][0].is_free and (i == 0 or found[i][0].is_free):
                 within = found[i][1].signs[0], found[i + 1][1].signs[0]
                 found[i] = found[i][0], self._place_of(found[i][0], chunk, within, last=True) or found[i][1]
         return found
+
+    @staticmethod
+    def _is_at_end(part: _Part, source: Reading, place: int) -> bool:
+        """Return whether the sentence of a place ends as a part does that has no letter: with a question mark."""
+        return (source.rest_after(place) or "").endswith(part.reading.text)
 
     def _place_of(self, part: _Part, chunk: QuotedChunk, within: Span, *, last: bool = False) -> Passage | None:
         """Return the first or the last place of a part whose differences are accepted."""
@@ -342,7 +347,7 @@ _OMISSION = r"[\[(][ ]?(?:…|\.{3}|\.[ ]\.[ ]\.)[ ]?[\])]|…|\.{3,}+|\.[ ]\.[ 
 _MARK = re.compile(
     rf"(?=[\[(….])(?:(?P<omission>{_OMISSION})|\[sic!?\]|\(sic!?\)|\[(?!S[0-9]|\^?[0-9]{{1,3}}\])(?P<word>[^\[\]]{{1,200}})\](?!\())"
 )
-_STOP = re.compile(r"\s*[.,;:!?。！？]?[\"'’”»)]?\s*")
+_STOP = re.compile(r"\s*[.,:。]?[\"'’”»)]?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,18 +380,21 @@ class _Part:
 
 
 def _parts(quote: str) -> list[_Part]:
-    """Divide a quote at the marks of an editor; a quote without any is one part."""
+    """Divide a quote, without quotation marks around it, at the marks of an editor; one without any is one part."""
     found: list[_Part] = []
-    start, omits = 0, False
+    start, end, omits = len(quote) - len(quote.lstrip()), len(quote.rstrip()), False
+    if end - start > 1 and quote[start : end : end - start - 1].translate(CLASSES) == QUOTE * 2:
+        start, end = start + 1, end - 1
     before: re.Match[str] | None = None
     put_in: list[str] = []
-    for mark in (*_MARK.finditer(quote), None):
-        text = quote[start : mark.start() if mark else len(quote)]
+    for mark in (*_MARK.finditer(quote, start, end), None):
+        text = quote[start : mark.start() if mark else end]
         after = bool(mark and mark["word"])
         if text.strip() or not mark:
             glued = bool(before and before["word"]) and known(text[:1]).isalnum(), after and known(text[-1:]).isalnum()
             place = start + len(text) - len(text.lstrip())
-            found.append(_Part(Reading(text.strip()), place, omits, tuple(put_in), glued))
+            reading = Reading(text.strip(), begins_line=not before or "\n" in quote[start:place])
+            found.append(_Part(reading, place, omits, tuple(put_in), glued))
             omits, put_in = False, []
         elif not found:
             found.append(_Part(Reading(""), 0, False, (), (False, False)))

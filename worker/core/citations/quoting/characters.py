@@ -90,7 +90,7 @@ def class_of(character: str) -> str:
 
 def _letter_or_digit(character: str, general: str) -> str:
     code = ord(stands_for(character))
-    if any(first <= code <= last for first, last in _WITHOUT_SPACES):
+    if general != "Nd" and any(first <= code <= last for first, last in _WITHOUT_SPACES):
         return UNSPACED
     if decomposition(character).startswith("<super>") and plain(character) == character:
         return RAISED
@@ -130,7 +130,8 @@ def plain(character: str) -> str:
     if (glyph := character.translate(_TYPOGRAPHY)) != character:
         return glyph
     tag, _, parts = decomposition(character).partition(" ")
-    if not tag.startswith("<") or (tag == "<super>" and character not in _RAISED_TEXT):
+    is_sign = tag == "<super>" or (tag == "<sub>" and category(character)[0] not in "LN")
+    if not tag.startswith("<") or (is_sign and character not in _RAISED_TEXT):
         return normalize("NFC", character)
     found = "".join(map(plain, normalize("NFD", "".join(chr(int(part, 16)) for part in parts.split()))))
     # A spacing accent is no space.

@@ -238,7 +238,7 @@ def _kind_of_pair(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], spans
     """Return the kind of the difference of some signs; nothing if they are written the same."""
     (asked, found), (quote, source) = spans, pair
     if len(run) != len(others) or count_equal(run, others) < len(run):
-        return _kind_beside_digits(pair, kind_of_run(run, others), asked, found)
+        return kind_beside_digits(pair, kind_of_run(run, others), asked, found)
     if quote.text[slice(*asked)] == source.text[slice(*found)]:
         return ""
     return "entity" if asked[0] in quote.shown or found[0] in source.shown else "typography"
@@ -248,7 +248,7 @@ _BLANKS_ALONE = re.compile("[sn]++")
 _INSIDE_NUMBER, _BEFORE_NUMBER = re.compile(r"d\0d"), re.compile(r"(?:\A|[^aAcdr])\0d")
 
 
-def _kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
+def kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
     """Return the kind of other signs, of which some make another number: 3.5 and 35, −5 and 5."""
     if not (pair.quote.has_digit_near(*asked) and pair.source.has_digit_near(*found)):
         return kind
@@ -284,7 +284,8 @@ def _spans_of_run(
 
 
 _DOTS = "..."
-_VISIBLE = re.compile(r"\Am|[^snBihMxm]")
+# A mark after something unseen is a sign of its own.
+_VISIBLE = re.compile("[^snBihMx]")
 
 
 def signs_of(reading: Reading, span: Span) -> list[Sign]:
@@ -295,7 +296,7 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
     while sign := _VISIBLE.search(classes, start, end):
         start = place = sign.start()
         place = reading.end_of(start, len(_DOTS) if text.startswith(_DOTS, start, end) else 1)
-        seen = shown.get(start) or text[start:place]
+        seen = reading.visible(start, place) if start in shown else text[start:place]
         plain = without_typography(seen) if reading.known[start:place] == text[start:place] else seen
         if (
             seen in "«‹"
@@ -346,8 +347,9 @@ def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
 
 
 _TARGET = re.compile(r"""\]\([^()]*\)|=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""")
-_MAY_LEAD = re.compile("[(=0-9¹⁰⁴-⁹]")
-_NOTE = re.compile("[0-9¹⁰⁴-⁹]+(?=\\])|[¹⁰⁴-⁹]+")
+_MAY_LEAD = re.compile(r"[\[(=0-9¹²³⁰⁴-⁹]")
+_NOTE = re.compile(r"[\[【［][^\[\]【】［］]*+[\]】］]|[¹²³⁰⁴-⁹]{2,}+|[¹⁰⁴-⁹]")
+_NUMBER = re.compile("[0-9]++|[¹²³⁰⁴-⁹]++|[–-]")
 
 
 def says_other(quoted: str, source: str) -> bool:
@@ -356,7 +358,10 @@ def says_other(quoted: str, source: str) -> bool:
         return False
     if any(target not in source for target in _TARGET.findall(quoted)):
         return True
-    notes, others = _NOTE.findall(_TARGET.sub("", quoted)), _NOTE.findall(_TARGET.sub("", source))
+    notes, others = (
+        [number for note in _NOTE.findall(_TARGET.sub("", text)) for number in _NUMBER.findall(note)]
+        for text in (quoted, source)
+    )
     return bool(notes and others and notes != others)
 
 
@@ -462,16 +467,22 @@ _LONGEST_UNIT = 3
 
 
 def _has_style(pair: Pair, passage: Span) -> bool:
-    asked = cased(known(pair.quote.visible(0, len(pair.quote.text))))
+    asked = _plain(pair.quote.visible(0, len(pair.quote.text)))
     words = _WORD.findall(asked)
     if len(words) < _FEWEST_CASED or not all(map(_is_cased, words)) or _LETTER_BESIDE_DIGIT.search(asked):
         return False
-    if not (asked == asked.upper() or asked == asked.lower() or all(map(_is_title, words))):
+    is_title = all(map(_is_title, words)) and 2 * sum(word[0].isupper() for word in words) >= len(words)
+    if not (asked == asked.upper() or asked == asked.lower() or is_title):
         return False
     return _is_uniform(pair.source.text, passage)
 
 
 _FEWEST_CASED, _SMALL_WORDS = 2, 4
+
+
+def _plain(text: str) -> str:
+    """Return a text whose letters all have a case that `str` knows: 𝐔 is U."""
+    return cased("".join(map(chars.plain, known(text))))
 
 
 def _is_cased(word: str) -> bool:
@@ -485,8 +496,9 @@ def _is_title(word: str) -> bool:
 def _is_uniform(text: str, passage: Span) -> bool:
     """Return whether no word of a passage has a case of its own: all are small, but at starts of sentences, or big."""
     start = max(0, passage[0] - _BEFORE_SENTENCE)
-    text = cased(known(text[start : passage[1]]))
-    words = [match for match in _WORD.finditer(text, passage[0] - start) if _is_cased(match[0])]
+    before = _plain(text[start : passage[0]])
+    text = before + _plain(text[slice(*passage)])
+    words = [match for match in _WORD.finditer(text, len(before)) if _is_cased(match[0])]
     return all(word[0] == word[0].upper() for word in words) or all(
         word[0] == word[0].lower()
         or (

@@ -15,6 +15,7 @@ from worker.core.citations.quoting.differences import (
     compare,
     count_equal,
     gap,
+    kind_beside_digits,
     kind_of_run,
     says_other,
     signs_of,
@@ -87,14 +88,14 @@ def _passage(pair: Pair, signs: Span, runs: Sequence[tuple[Span, Span]], glued: 
             found.append(_region(pair, (at[0], quote.places[asked[0]]), (at[1], source.places[other[0]])))
         found += compare(pair, asked, other)
         at = quote.sign_end(asked[1] - 1), source.sign_end(other[1] - 1)
+    opening = [one for one in before if _is_quotation_mark(pair, one)]
     if runs[-1][0][1] == len(quote.places):
-        is_wrapped = any(one.kind == "punctuation" and one.quoted for one in before)
-        end, after = _trail(pair, signs[1], wrapped=is_wrapped)
+        end, after = _trail(pair, signs[1], wrapped=bool(opening))
     else:
         end = source.sign_end(signs[1] - 1)
         after = [_region(pair, (at[0], len(quote.text)), (at[1], end))]
-    if any(one.kind == "typography" for one in after):
-        before = [one._replace(kind="typography") for one in before]
+    if any(one.kind == "typography" and not one.source for one in after):
+        before = [one._replace(kind="typography") if one in opening else one for one in before]
     cuts = [
         pair.difference("cut", (at, at), (place, place))
         for at, place, free in ((0, begin, glued[0]), (len(quote.text), end, glued[1]))
@@ -106,6 +107,11 @@ def _passage(pair: Pair, signs: Span, runs: Sequence[tuple[Span, Span]], glued: 
 
 
 # --- what the quote has before its first and after its last sign ------------------------------------
+
+
+def _is_quotation_mark(pair: Pair, one: Difference) -> bool:
+    """Return whether only the quote has something there, and that is one quotation mark."""
+    return not one.source and [sign.kind for sign in signs_of(pair.quote, one.quote_span)] == [QUOTE]
 
 
 def _lead(pair: Pair, sign: int) -> tuple[int, list[Difference]]:
@@ -157,7 +163,8 @@ def _stop(
     last = left[-1].span[1]
     is_end = not pair.quote.text[last : between[1]].strip()
     span = between[0], (between[1] or len(pair.quote.text)) if is_end else last
-    if len(left) == 1 and left[0].plain in _STOPS and pair.source.ends_clause(end):
+    is_question = pair.source.asks_in_greek(end) or pair.quote.asks_in_greek(between[0])
+    if not is_question and len(left) == 1 and left[0].plain in _STOPS and pair.source.ends_clause(end):
         until = following[0].span[1] if following and following[0].span[0] == end else end
         return pair.difference("end_punctuation", span, (end, until))
     return pair.difference(kind_of_run(left, []), span, (end, end))
@@ -168,7 +175,7 @@ def _outer(pair: Pair, span: Span, place: int, signs: Sequence[Sign]) -> list[Di
     classes = pair.quote.classes[slice(*span)]
     near = pair.source.text[max(0, place - (span[1] - span[0])) : place + span[1] - span[0]]
     if signs:
-        kind = kind_of_run(signs, [])
+        kind = kind_beside_digits(pair, kind_of_run(signs, []), span, (place, place))
     elif says_other(pair.quote.text[slice(*span)], near):
         kind = "words"
     elif "M" in classes or "B" in classes:

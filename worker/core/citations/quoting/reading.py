@@ -28,11 +28,11 @@ class Reading:
         shown: signs that entities show, by their places.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, begins_line: bool = True) -> None:
         self.text, self.known = text, known(text)
         self.shown: dict[int, str] = {}
         classes, keys, position = "", "", 0
-        for start, end, is_block, shown in markup_of(self.known):
+        for start, end, is_block, shown in markup_of(self.known, begins_line=begins_line):
             if start >= position:
                 before = self.known[position:start]
                 kind = known(shown).translate(CLASSES)[0] if shown else chars.BLOCK if is_block else chars.MARKUP
@@ -131,60 +131,96 @@ class Reading:
     def is_cut(self, place: int) -> bool:
         """Return whether a quote that begins or ends here cuts a word, a number, or what belongs to one."""
         sides = self.classes[place - 1 : place + 1] if place else ""
-        if sides in _NO_CUT or len(sides) == 1:
+        if len(sides) <= 1:
             return False
-        return sides[1] in chars.CONTINUED or _CUT.search(self.around(place, place)) is not None
+        if sides not in _NO_CUT and (sides[1] in chars.CONTINUED or _CUT.search(self.around(place, place))):
+            return True
+        near = f"{self.known[max(0, place - _NEAR) : place]}\0{self.known[place : place + _NEAR]}"
+        return "\n" in near and any("\0" in match[0] for match in _DIVIDED.finditer(near))
 
     def around(self, start: int, end: int) -> str:
         """Return what is seen on both sides of a part, with a NUL in its place, a sign of `_CUT` for each character."""
         if self._is_as_it_is_near(start, end):
             before, after = self.known[max(0, start - _SEEN) : start], self.known[end : end + _SEEN]
         else:
-            before = known(self.visible(max(0, start - _NEAR), start)[-_SEEN:])
-            after = known(self.visible(end, min(len(self.text), end + _NEAR))[:_SEEN])
+            near = _NEAR
+            while len(before := self.visible(max(0, start - near), start)) < _SEEN and near < start:
+                near *= 4
+            while len(after := self.visible(end, end + near)) < _SEEN and end + near < len(self.text):
+                near *= 4
+            before, after = known(before[-_SEEN:]), known(after[:_SEEN])
         return cased(f"{before}\0{after}").translate(_SIGNS_OF_CUT)
 
     def _is_as_it_is_near(self, start: int, end: int) -> bool:
         return _NOT_AS_IT_IS.search(self.classes, max(0, start - _SEEN), end + _SEEN) is None
 
     def has_digit_near(self, start: int, end: int) -> bool:
-        """Return whether a digit is seen on a side of a part, or the fourth sign from it."""
-        reach = _BESIDE if self._is_as_it_is_near(start, end) else _NEAR
-        return chars.DIGIT in self.classes[max(0, start - reach) : end + reach]
+        """Return whether a digit may be seen on a side of a part, or the fourth sign from it."""
+        is_near = chars.DIGIT in self.classes[max(0, start - _BESIDE) : end + _BESIDE]
+        return is_near or not self._is_as_it_is_near(start, end)
 
     @cached_property
     def _sentence_ends(self) -> Sequence[int]:
         """Where sentences end; as a guess it is generous: what may go on goes on."""
-        ends = _SENTENCE_END.finditer(self.known)
-        return [match.end() for match in ends if match["block"] or not self._goes_on(match)]
+        return [match.end() for match in _SENTENCE_END.finditer(self.known) if self._is_end(match)]
 
-    def _goes_on(self, match: re.Match[str]) -> bool:
-        if match["stop"][0] != ".":
+    def _is_end(self, match: re.Match[str], *, is_sure: bool = True) -> bool:
+        """Return whether a sentence ends, or may end where a question, a cry or a quotation does."""
+        if match["block"]:
+            # A bullet that is none is a sign.
+            return self.classes[match.end() - 1] in (*chars.BLANKS, chars.WITHIN)
+        if self.classes[match.start()] == chars.WITHIN:
             return False
-        after = cased(self.known[match.end() : match.end() + 4]).lstrip()[:1]
-        if after.islower() or after.isdigit():
-            return True
+        stop, after = match["stop"], cased(self.known[match.end() : match.end() + 4])
+        following = after.lstrip()[:1]
+        if stop[0] != ".":
+            is_joined = stop[-1] in _WIDE_CLOSING and after[:1].isalnum()
+            return not (is_sure and (is_joined or following.islower()))
+        if following.islower() or following.isdigit():
+            return False
         word = _LAST_WORD.findall(cased(self.known[max(0, match.start() - _SEEN) : match.start()]))[0]
-        return len(word) <= _SHORT and (word[:1].isupper() or word.isdigit() or len(word) == 1)
+        return not (len(word) <= _SHORT and (word[:1].isupper() or word.isdigit() or len(word) == 1))
 
     def has_sentence_end(self, start: int, end: int) -> bool:
-        """Return whether a sentence ends in a part."""
-        return bisect_right(self._sentence_ends, start) < bisect_right(self._sentence_ends, end)
+        """Return whether a sentence ends in a part, or may end there."""
+        stops = _SENTENCE_END.finditer(self.known, max(0, start - _CLOSING - 1), end + 2)
+        return any(start <= match.end() <= end and self._is_end(match, is_sure=False) for match in stops)
 
     def rest_before(self, place: int) -> str | None:
         """Return the beginning of the sentence before a place; None where a sentence begins there."""
-        at = bisect_right(self._sentence_ends, place)
-        ends = self._sentence_ends[max(0, at - 1) : at]
-        rest = self.text[max(0, place - MOST_AROUND, *ends) : place].lstrip()
-        return rest if _SAYS_SOMETHING.search(self.classes, place - len(rest), place) else None
+        at, first = bisect_right(self._sentence_ends, place), max(0, place - MOST_AROUND)
+        start = max([first, *self._sentence_ends[max(0, at - 1) : at]])
+        if first == start > 0:
+            if not self.visible(start, place).strip():
+                # All that is near is unseen.
+                seen = len(self.classes[:place].rstrip(_UNSEEN))
+                return self.text[max(0, seen + 1 - MOST_AROUND) : seen + 1].lstrip() if seen else None
+        elif not self._says_something(start, place):
+            is_number = self.classes[place : place + 1] not in (chars.LETTER, chars.UNSPACED)
+            return self.text[start:place].lstrip() if is_number and chars.DASH in self.classes[start:place] else None
+        return self.text[start:place].lstrip()
 
     def rest_after(self, place: int) -> str | None:
         """Return the rest of the sentence after a place; None where the sentence ends there."""
-        at = bisect_left(self._sentence_ends, place)
-        ends = self._sentence_ends[at : at + 1]
-        rest = self.text[place : min(len(self.text), place + MOST_AROUND, *ends)].rstrip()
-        says_something = _SAYS_SOMETHING.search(self.classes, place, place + len(rest)) or _ASKS.search(rest)
-        return rest if says_something else None
+        at, last = bisect_left(self._sentence_ends, place), min(len(self.text), place + MOST_AROUND)
+        end = min([last, *self._sentence_ends[at : at + 1]])
+        if end == last < len(self.text):
+            if not self.visible(place, end).strip():
+                # All that is near is unseen.
+                place = _UNSEEN_RUN.match(self.classes, place).end() - 1  # type: ignore[union-attr]
+                return self.text[place : place + MOST_AROUND].rstrip() or None
+        elif not self._says_something(place, end):
+            return None
+        return self.text[place:end].rstrip()
+
+    def _says_something(self, start: int, end: int) -> bool:
+        """Return whether a word, a number or a question stands in a part."""
+        return bool(_IS_WORD.search(self.classes, start, end) or _ASKS.search(self.visible(start, end)))
+
+    def asks_in_greek(self, place: int) -> bool:
+        """Return whether a Greek question mark, which is a semicolon elsewhere, stands at a place."""
+        found = _GREEK_QUESTION.search(self.text, max(0, place - _CLOSING - 1), place + _CLOSING + 1)
+        return found is not None and found.end() > place
 
     def ends_clause(self, place: int) -> bool:
         """Return whether a clause or its text ends at a place, after closing signs."""
@@ -200,20 +236,25 @@ _CONTINUED = re.compile("[xm]*+")
 _NOT_AS_IT_IS = re.compile("[BihMx]")
 # An entity is one of the last signs of what is seen, as the rest of it continues that sign.
 _RUN = re.compile("(?P<block>B)|[^BihMx]+")
-_NO_CUT = frozenset({"", "as", "an", "sa", "na", "ps", "pn"})
-_SAYS_SOMETHING = re.compile("[acdryt]")
+_NO_CUT = frozenset({"as", "an", "sa", "na", "ps", "pn"})
+_UNSEEN = "snBihMx"
+_UNSEEN_RUN, _IS_WORD = re.compile(f"[{_UNSEEN}]*+"), re.compile("[acdryt]")
+# A word that a line divides; a NUL is where a quote begins or ends.
+_DIVIDED = re.compile(r"[^\W\d_]\0?[-\u2010\u00ad]\0?[^\S\n]*+\0?\n\s*+\0?\s*+[^\W\d_]")
 
 MOST_AROUND = 200
 """Characters of the rest of a sentence at most."""
 
-_NEAR, _SEEN, _BESIDE, _SHORT = 64, 12, 4, 4
+_NEAR, _SEEN, _BESIDE, _SHORT, _CLOSING = 64, 12, 4, 4, 4
 _LAST_WORD = re.compile(r"\w*\Z")
-_ASKS = re.compile("[?!？！؟]")
+_ASKS = re.compile("[?!？！؟¿¡;\u037e՞፧‽]")
+_WIDE_CLOSING = "」』”）】"
 _NEXT_BLOCK = r"\n[ \t\r]*+(?:\n|[-*+•>|#])"
 _SENTENCE_END = re.compile(
-    r"(?=[.!?…؟।॥。！？｡\n])(?:(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)|[。！？｡]++[」』”）】]{0,4})"
-    rf"|(?P<block>{_NEXT_BLOCK}))"
+    r"(?=[.!?…؟।॥。！？｡\n])(?:(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)"
+    rf"|[。！？｡]++[{_WIDE_CLOSING}]{{0,4}})|(?P<block>{_NEXT_BLOCK}))"
 )
+_GREEK_QUESTION = re.compile("[\u0370-\u03ff\u1f00-\u1fff][\"'’”»)]{0,4}[ ]?;|\u037e")
 _CLAUSE_END = re.compile(rf"[\"'’”»)\]*_」』]{{0,4}}(?:[.,;:。।॥，；：、،؛]|\s*+\Z|[ \t\r]*+{_NEXT_BLOCK})")
 
 _OF_CUT = {
@@ -223,7 +264,7 @@ _OF_CUT = {
     **dict.fromkeys("%‰‱°º˚′″℃℉\u066a％", "%"),
     **dict.fromkeys("+±<>≤≥≈~＋＜＞", "+"),
     **dict.fromkeys("$€£¥￥₹₽", "$"),
-    **{sign: sign for sign in ".,:/_#"},
+    **{sign: sign for sign in ".,:/_#\0"},
     "٫": ".",
     "٬": ",",
 }
@@ -233,8 +274,8 @@ def _as_cut(character: str) -> str:
     one = CLASSES[ord(character)]
     if one == "a":
         return "a" if character.islower() or not character.isupper() else "A"
-    if one in "cdr" or character == "\0":
-        return one if character != "\0" else character
+    if one in "cdrm":
+        return one
     return _OF_CUT.get(character) or (" " if one in chars.BLANKS else "p")
 
 
@@ -243,7 +284,7 @@ _SIGNS_OF_CUT = Table(_as_cut)
 # A NUL is where a quote begins or ends: inside a word, beside a hyphen or an apostrophe in one, inside a domain's name;
 # inside a number, its groups of three digits, after its sign or before its per cent, degree or currency sign.
 _CUT = re.compile(
-    r"[aAd]\0[aAdr]|r\0[aAdr]"
+    r"[aAd]\0[aAdr]|r\0[aAdr]|[aAcdr]\0m"
     r"|[aAd]['_-]\0[aAd]|[aAd]\0['_-][aAd]"
     r"|[aA]\.\0a|[aA]\0\.a|[aA]\0[+#]|[\#%]\0[aAd]"
     r"|d[.,:/'~]\0d|d\0[.,:/'~]d"

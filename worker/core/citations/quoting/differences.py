@@ -418,6 +418,19 @@ def _divides_number(pair: Pair, asked: Span, found: Span) -> bool:
 # --- the case of a whole quote ----------------------------------------------------------------------
 
 
+def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
+    """Join neighbours of one kind inside a word."""
+    found: list[Difference] = []
+    for one in differences:
+        last = found[-1] if found else one
+        if (last.kind, last.quote_span[1], last.chunk_span[1]) == (one.kind, one.quote_span[0], one.chunk_span[0]):
+            spans = (last.quote_span[0], one.quote_span[1]), (last.chunk_span[0], one.chunk_span[1])
+            found[-1:] = [pair.difference(one.kind, *spans)]
+        else:
+            found.append(one)
+    return found
+
+
 def with_order(differences: list[Difference]) -> list[Difference]:
     """Tell words that stand elsewhere in the quote from words that are lost and others that are put in."""
     words = [one for one in differences if one.kind == "words"]

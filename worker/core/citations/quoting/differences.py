@@ -458,7 +458,7 @@ def with_case(pair: Pair, differences: list[Difference], passage: Span, first: i
     return [one._replace(kind=kind) if one.kind == "case" else one for one in differences]
 
 
-_LETTER_BESIDE_DIGIT = re.compile(r"\d[ \u00a0]?[^\W\d_]|[^\W\d_][ \u00a0]?\d")
+_LETTER_BESIDE_DIGIT = re.compile(r"\d\s*+[^\W\d_]|[^\W\d_]\s*+\d")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s+|\n)[^\w]*\Z")
 

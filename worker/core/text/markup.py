@@ -84,7 +84,7 @@ def markup_of(text: str, *, begins_line: bool = True) -> list[Token]:
         return []
     found: list[Token] = []
     start, fence = 0, ""
-    for line in _FENCE.finditer(text):
+    for line in _FENCE.finditer(text) if "```" in text or "~~~" in text else ():
         if not fence:
             found += _of_prose(text, start, line.start())
         elif not line["fence"].startswith(fence) or line["info"].strip():

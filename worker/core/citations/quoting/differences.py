@@ -423,6 +423,19 @@ def _divides_number(pair: Pair, asked: Span, found: Span) -> bool:
 # --- the case of a whole quote ----------------------------------------------------------------------
 
 
+def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
+    """Join neighbours of one kind inside a word."""
+    found: list[Difference] = []
+    for one in differences:
+        last = found[-1] if found else one
+        if (last.kind, last.quote_span[1], last.chunk_span[1]) == (one.kind, one.quote_span[0], one.chunk_span[0]):
+            spans = (last.quote_span[0], one.quote_span[1]), (last.chunk_span[0], one.chunk_span[1])
+            found[-1:] = [pair.difference(one.kind, *spans)]
+        else:
+            found.append(one)
+    return found
+
+
 def with_order(differences: list[Difference]) -> list[Difference]:
     """Tell words that stand elsewhere in the quote from words that are lost and others that are put in."""
     words = [one for one in differences if one.kind == "words"]
@@ -450,7 +463,7 @@ def with_case(pair: Pair, differences: list[Difference], passage: Span, first: i
     return [one._replace(kind=kind) if one.kind == "case" else one for one in differences]
 
 
-_LETTER_BESIDE_DIGIT = re.compile(r"\d[ \u00a0]?[^\W\d_]|[^\W\d_][ \u00a0]?\d")
+_LETTER_BESIDE_DIGIT = re.compile(r"\d\s*+[^\W\d_]|[^\W\d_]\s*+\d")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s+|\n)[^\w]*\Z")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from itertools import pairwise, takewhile
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.budget import spend
@@ -17,6 +17,7 @@ from worker.core.citations.quoting.differences import (
     gap,
     kind_beside_digits,
     kind_of_run,
+    merged,
     says_other,
     signs_of,
     with_case,
@@ -101,7 +102,7 @@ def _passage(pair: Pair, signs: Span, runs: Sequence[tuple[Span, Span]], glued: 
         for at, place, free in ((0, begin, glued[0]), (len(quote.text), end, glued[1]))
         if not free and source.is_cut(place)
     ]
-    found = with_order([*before, *found, *after])
+    found = with_order(merged(pair, [*before, *found, *after]))
     found = with_case(pair, found, (begin, end), quote.places[0])
     return Passage((begin, end), signs, tuple(sorted([*found, *cuts], key=lambda one: one.quote_span)))
 
@@ -219,12 +220,12 @@ def _near(pair: Pair, pairs: Sequence[tuple[int, int]]) -> Passage:
     # Words of the quote before the first that is found, and after the last, stand for as many of the source.
     first = max(0, pairs[0][1] - pairs[0][0])
     last = min(len(others) - 1, pairs[-1][1] + len(words) - 1 - pairs[-1][0])
-    starts = [now for before, now in pairwise([(-2, -2), *pairs]) if now != (before[0] + 1, before[1] + 1)]
-    ends = [now for now, after in pairwise([*pairs, (-2, -2)]) if after != (now[0] + 1, now[1] + 1)]
-    runs = [
-        ((words[i], words[last_i + 1]), (others[j], others[last_j + 1]))
-        for (i, j), (last_i, last_j) in zip(starts, ends, strict=True)
-    ]
+    runs: list[tuple[Span, Span]] = []
+    next_pair = None
+    for i, j in pairs:
+        begin = runs.pop() if (i, j) == next_pair else ((words[i], 0), (others[j], 0))
+        runs.append(((begin[0][0], words[i + 1]), (begin[1][0], others[j + 1])))
+        next_pair = i + 1, j + 1
     return _passage(pair, (others[first], others[last]), runs, (True, True))
 
 

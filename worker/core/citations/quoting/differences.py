@@ -370,11 +370,19 @@ def _is_blank(classes: str) -> bool:
     return chars.SOFT not in classes and not chars.BLANKS.isdisjoint(classes)
 
 
+# Texts of Korean in PDFs are broken inside words.
+_BROKEN = re.compile("[가-힣]\r?\n[가-힣]")
+
+
 def _kind_of_blank(pair: Pair, asked: Span, found: Span) -> str:
     """Return the kind of a blank that only one of the two has."""
     around = _neighbours(pair.quote, asked), _neighbours(pair.source, found)
     left, right = around[0][0] or around[1][0], around[0][1] or around[1][1]
-    if chars.UNSPACED in (left, right) and "" not in (left, right):
+    is_broken = any(
+        _BROKEN.fullmatch(reading.known, start - 1, end + 1)
+        for reading, (start, end) in zip(pair, (asked, found), strict=True)
+    )
+    if is_broken or (chars.UNSPACED in (left, right) and "" not in (left, right)):
         return "white_space"
     is_joined = (left in "adr" and right in "adr") or _divides_number(pair, asked, found)
     return "joined" if is_joined else "spacing"

@@ -191,10 +191,12 @@ class Sign(NamedTuple):
 def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
     """Yield what differs between two signs: punctuation and symbols in pairs, then what is between those."""
     quote, source = pair
-    if quote.text[slice(*asked)] == source.text[slice(*found)]:
+    texts = quote.text[slice(*asked)], source.text[slice(*found)]
+    if texts[0] == texts[1]:
         return
-    if _BLANKS_ALONE.fullmatch(quote.classes, *asked) and _BLANKS_ALONE.fullmatch(source.classes, *found):
-        yield pair.difference("white_space", asked, found)
+    if f".{texts[0]}.".split() == f".{texts[1]}.".split():
+        for one, other in zip(_BLANKS.finditer(quote.text, *asked), _BLANKS.finditer(source.text, *found), strict=True):
+            yield from _filling(pair, one.span(), other.span())
         return
     if _is_line_end(quote, asked, source, found) or _is_line_end(source, found, quote, asked):
         yield pair.difference("line_break_hyphen", asked, found)
@@ -244,7 +246,7 @@ def _kind_of_pair(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], spans
     return "entity" if asked[0] in quote.shown or found[0] in source.shown else "typography"
 
 
-_BLANKS_ALONE = re.compile("[sn]++")
+_BLANKS = re.compile(r"\s++")
 _INSIDE_NUMBER, _BEFORE_NUMBER = re.compile(r"d\0d"), re.compile(r"(?:\A|[^aAcdr])\0d")
 
 

@@ -114,7 +114,7 @@ def test_the_example_of_a_quote_is_what_its_check_finds() -> None:
     text = example["quote"].capitalize() + example["after"]
     finding = check_quote(example["quote"], "", [QuotedChunk.of("", text)])
     assert finding.place is not None
-    differences = [one._asdict() for one in finding.place.differences]
+    differences = [difference._asdict() for difference in finding.place.differences]
     found = json.loads(json.dumps({**finding.place._asdict(), "differences": differences}))
     assert example == {"quote": example["quote"], **{name: found[name] for name in [*example][1:]}}
 

@@ -23,6 +23,11 @@ def one_of(*texts: str) -> Change:
     return lambda rng, match: rng.choice([text for text in texts if text != match[0]])
 
 
+def _line_ends(match: re.Match[str]) -> str:
+    """Return a line break; none in Korean, where a line may end inside a word."""
+    return "" if "가" <= match.string[match.start()] <= "힣" else "\n"
+
+
 # Name -> pattern, change, whether letters and digits stay the same.
 EDITS: dict[str, tuple[str, Change, bool]] = {
     "digit_changed": (r"\d", lambda rng, m: rng.choice([d for d in "0123456789" if int(d) != int(m[0])]), False),
@@ -55,7 +60,9 @@ EDITS: dict[str, tuple[str, Change, bool]] = {
     ),
     "word_divided": (
         rf"(?<=[^\W\d_{UNSPACED}]{{2}})(?=[^\W\d_{UNSPACED}]{{2}})",
-        one_of(" ", "\n", "&nbsp;", " - ", "<br>", "\n- ", "\n> ", "\u3000", "\u2028", "—", " <b>"),
+        lambda rng, m: one_of(
+            " ", *_line_ends(m), "&nbsp;", " - ", "<br>", "\n- ", "\n> ", "\u3000", "\u2028", "—", " <b>"
+        )(rng, m),
         True,
     ),
     "symbol_changed": (r"[<>=≤≥*/_!&@#~^$€£%]", one_of(*"<>=≤≥*/_!&@#~^$€£%", ""), True),

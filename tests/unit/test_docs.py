@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import doctest
 import functools
 import importlib
@@ -115,7 +114,8 @@ def test_the_example_of_a_quote_is_what_its_check_finds() -> None:
     text = example["quote"].capitalize() + example["after"]
     finding = check_quote(example["quote"], "", [QuotedChunk.of("", text)])
     assert finding.place is not None
-    found = json.loads(json.dumps(dataclasses.asdict(finding.place)))
+    differences = [difference._asdict() for difference in finding.place.differences]
+    found = json.loads(json.dumps({**finding.place._asdict(), "differences": differences}))
     assert example == {"quote": example["quote"], **{name: found[name] for name in [*example][1:]}}
 
 

@@ -279,7 +279,7 @@ def _found(place: Place) -> dict[str, Any]:
         "chunk_hash": place.chunk_hash,
         "citation": place.chunk,
         "spans": [list(span) for span in place.spans],
-        "differences": [asdict(difference) for difference in place.differences],
+        "differences": [difference._asdict() for difference in place.differences],
         "before": place.before,
         "after": place.after,
         "left_out": [asdict(left_out) for left_out in place.left_out],

@@ -50,6 +50,13 @@ UNITS = {
     "rows": "| a |\n",
     "quote marks": "« a » ",
     "sentences": "A. b. ",
+    "stars": "*",
+    "openings of bold": "**a",
+    "tags": "<b>",
+    "cells": "| ",
+    "quoted": "> ",
+    "numbers of items": "1.",
+    "two letters": "ab",
 }
 LIST_OF_LABELS = "[" + "S1, " * 2_000
 

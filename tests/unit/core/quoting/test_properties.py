@@ -116,7 +116,7 @@ def test_accepted_quotes_have_the_same_words(seed: int) -> None:
     if finding.verdict != "normalised":  # the characters of a verbatim one are the passage's own
         return
     passage = source[slice(*finding.places[0].spans[0])]
-    read, other = Reading.of(source), Reading.of(quote)
+    read, other = Reading(source), Reading(quote)
     start, end = finding.places[0].spans[0]
     signs = [i for i, place in enumerate(read.places) if start <= place < end]
     assert "".join(read.key[read.key_starts[i] : read.key_starts[i + 1]] for i in signs) == other.key
@@ -134,7 +134,7 @@ def seen_signs(reading: Reading, start: int, end: int) -> list[str]:
 def test_every_text_is_a_quote_of_itself(seed: int) -> None:
     """Any text, if a letter or digit of it is seen."""
     source = pair_of(seed)[1].strip()
-    if Reading.of(source).places:
+    if Reading(source).places:
         assert check(source, f"A. {source}").verdict in ("verbatim", "normalised", "altered")
         assert check(source, source).verdict == "verbatim"
 

@@ -33,15 +33,15 @@ before it: `characters`, `reading`, `differences`, `placing`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from worker.core.citations.budget import BudgetSpentError, spend
 from worker.core.citations.quoting.characters import CLASSES, DASH, PUNCTUATION, QUOTE, RAISED, SYMBOL
 from worker.core.citations.quoting.differences import ACCEPTED, Difference, Pair
-from worker.core.citations.quoting.placing import Passage, Words, nearest, passages
+from worker.core.citations.quoting.placing import Passage, nearest, passages
 from worker.core.citations.quoting.reading import Reading
 from worker.core.text.unicode_data import known
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from worker.core.citations.budget import SearchBudget
-    from worker.core.citations.quoting.reading import Span
+    from worker.core.text.spans import Span
 
 Verdict = Literal["verbatim", "normalised", "altered", "elided", "misattributed", "not_found", "not_checked"]
 
@@ -70,20 +70,7 @@ class QuotedChunk:
     @classmethod
     def of(cls, chunk_hash: str, text: str) -> QuotedChunk:
         """Return a chunk of a text."""
-        return cls(chunk_hash, Reading.of(text))
-
-    @cached_property
-    def words(self) -> Words:
-        """Its words."""
-        return Words.of(self.text)
-
-    @cached_property
-    def index(self) -> dict[str, list[int]]:
-        """Where each word stands."""
-        found: dict[str, list[int]] = {}
-        for i, key in enumerate(self.words.keys):
-            found.setdefault(key, []).append(i)
-        return found
+        return cls(chunk_hash, Reading(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +101,7 @@ class PutIn:
     replaces: str
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A place of a quote, and all that can be said of it.
 
     Attributes:
@@ -141,8 +127,7 @@ class Place:
     put_in: tuple[PutIn, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class QuoteFinding:
+class QuoteFinding(NamedTuple):
     """The verdict on a quote.
 
     Attributes:
@@ -206,13 +191,13 @@ def _check(quote: str, chunk_hash: str, chunks: Sequence[QuotedChunk], accepted:
     spend(len(chunks) + len(quote))
     asked = _Asked(quote, accepted)
     own = [(i, chunk) for i, chunk in enumerate(chunks) if chunk.chunk_hash == chunk_hash]
-    others = [(i, chunk) for i, chunk in enumerate(chunks) if chunk.chunk_hash != chunk_hash]
-    if place := _best(asked.stands(i, chunk) for i, chunk in own):
+    if place := _best(asked.stands(*chunk) for chunk in own):
         return QuoteFinding(place.verdict, (place,))
-    elsewhere = tuple(place for i, chunk in others if (place := asked.stands(i, chunk)))
+    others = [(i, chunk) for i, chunk in asked.candidates(chunks) if chunk.chunk_hash != chunk_hash]
+    elsewhere = tuple(place for chunk in others if (place := asked.stands(*chunk)))
     if elsewhere:
         return QuoteFinding("misattributed", elsewhere)
-    place = _best(asked.altered(i, chunk) for i, chunk in own)
+    place = _best(asked.altered(*chunk) for chunk in own)
     return QuoteFinding("altered", (place,)) if place else NOT_FOUND
 
 
@@ -221,7 +206,9 @@ _ORDER = ("verbatim", "normalised", "elided", "altered")
 
 def _best(places: Iterator[Place | None]) -> Place | None:
     found = [place for place in places if place]
-    return min(found, key=lambda place: (_ORDER.index(place.verdict), len(place.differences)), default=None)
+    if len(found) > 1:
+        found.sort(key=lambda place: (_ORDER.index(place.verdict), len(place.differences)))
+    return found[0] if found else None
 
 
 # --- one quote ------------------------------------------------------------------------------------
@@ -233,16 +220,19 @@ class _Asked:
     def __init__(self, quote: str, accepted: AbstractSet[str]) -> None:
         self._quote = quote
         self._accepted = accepted
-        self._reading = Reading.of(quote)
+        self._reading = Reading(quote)
         self._passages: dict[int, Passage | None] = {}
-
-    @cached_property
-    def _words(self) -> Words:
-        return Words.of(self._reading)
 
     @cached_property
     def _parts(self) -> list[_Part]:
         return _parts(self._quote) if _MARK.search(self._quote) else []
+
+    def candidates(self, chunks: Sequence[QuotedChunk]) -> list[tuple[int, QuotedChunk]]:
+        """Return the chunks where the quote may stand, with their numbers: those with its characters or its keys."""
+        if len(self._parts) >= _FEWEST_PARTS:
+            return [*enumerate(chunks)]
+        quote, key = self._quote, self._reading.key
+        return [(i, one) for i, one in enumerate(chunks) if quote in one.text.text or key in one.text.key]
 
     def stands(self, index: int, chunk: QuotedChunk) -> Place | None:
         """Return the place where the quote stands with accepted differences only."""
@@ -253,9 +243,9 @@ class _Asked:
 
     def altered(self, index: int, chunk: QuotedChunk) -> Place | None:
         """Return the place where its words stand, or nearly."""
-        best = self._passages[index]
-        if best is None and self._reading.places:
-            best = nearest(Pair(self._reading, chunk.text), self._words, chunk.words, chunk.index)
+        best = self._passages.get(index)
+        if best is None and self._reading.key:
+            best = nearest(Pair(self._reading, chunk.text))
         return self._place(index, chunk, best, "altered") if best else None
 
     def _passage(self, chunk: QuotedChunk) -> Passage | None:
@@ -263,7 +253,7 @@ class _Asked:
         if exact := self._exact(chunk.text):
             return exact
         found: Passage | None = None
-        if not self._reading.places or self._reading.key not in chunk.text.key:
+        if not self._reading.key or self._reading.key not in chunk.text.key:
             return None
         for passage in passages(Pair(self._reading, chunk.text), (0, len(chunk.text.places))):
             if found is None or self._cost(passage) < self._cost(found):
@@ -277,19 +267,17 @@ class _Asked:
 
     def _exact(self, source: Reading) -> Passage | None:
         """Return where the quote's characters stand as they are, if one of the first such places cuts nothing."""
-        start = source.text.find(self._quote) if self._says_something else -1
+        start = source.text.find(self._quote)
+        if start < 0 or not (self._reading.key or any(one in _SEEN for one in self._reading.classes)):
+            return None
         for _ in range(_MOST_TRIES):
             end = start + len(self._quote)
             if start < 0:
                 break
-            if not (self._reading.places and (source.is_cut(start) or source.is_cut(end))):
+            if not (self._reading.key and (source.is_cut(start) or source.is_cut(end))):
                 return Passage((start, end), (0, 0), ())
             start = source.text.find(self._quote, start + 1)
         return None
-
-    @cached_property
-    def _says_something(self) -> bool:
-        return bool(self._reading.places) or any(one in _SEEN for one in self._reading.classes)
 
     @staticmethod
     def _place(index: int, chunk: QuotedChunk, passage: Passage, verdict: Verdict) -> Place:
@@ -306,7 +294,7 @@ class _Asked:
         # What is left out is told, so that it takes memory.
         spend(spans[-1][1] - spans[0][0] + sum(_STEPS_TO_TELL * (1 + len(passage.differences)) for _, passage in found))
         differences = tuple(
-            replace(one, quote_span=(one.quote_span[0] + part.start, one.quote_span[1] + part.start))
+            one._replace(quote_span=(one.quote_span[0] + part.start, one.quote_span[1] + part.start))
             for part, passage in found
             for one in passage.differences
         )
@@ -319,7 +307,7 @@ class _Asked:
         found: list[tuple[_Part, Passage]] = []
         sign = 0
         for part in self._parts:
-            if part.reading.places:
+            if part.reading.key:
                 until = len(chunk.text.places) if part.is_free or not found else sign + len(part.reading.places)
                 place = self._place_of(part, chunk, (sign, min(until, len(chunk.text.places))))
                 if place is None:
@@ -357,7 +345,7 @@ _STEPS_TO_TELL = 200
 
 _OMISSION = r"[\[(][ ]?(?:…|\.{3}|\.[ ]\.[ ]\.)[ ]?[\])]|…|\.{3,}+|\.[ ]\.[ ]\."
 _MARK = re.compile(
-    rf"(?P<omission>{_OMISSION})|\[sic!?\]|\(sic!?\)|\[(?!S[0-9]|\^?[0-9]{{1,3}}\])(?P<word>[^\[\]]{{1,200}})\](?!\()"
+    rf"(?=[\[(….])(?:(?P<omission>{_OMISSION})|\[sic!?\]|\(sic!?\)|\[(?!S[0-9]|\^?[0-9]{{1,3}}\])(?P<word>[^\[\]]{{1,200}})\](?!\())"
 )
 _STOP = re.compile(r"\s*[.,:。]?[\"'’”»)]?\s*")
 
@@ -405,11 +393,11 @@ def _parts(quote: str) -> list[_Part]:
         if text.strip() or not mark:
             glued = bool(before and before["word"]) and known(text[:1]).isalnum(), after and known(text[-1:]).isalnum()
             place = start + len(text) - len(text.lstrip())
-            read = Reading.of if "\n" in quote[start:place] or not before else Reading.inside_line
-            found.append(_Part(read(text.strip()), place, omits, tuple(put_in), glued))
+            reading = Reading(text.strip(), begins_line=not before or "\n" in quote[start:place])
+            found.append(_Part(reading, place, omits, tuple(put_in), glued))
             omits, put_in = False, []
         elif not found:
-            found.append(_Part(Reading.of(""), 0, False, (), (False, False)))
+            found.append(_Part(Reading(""), 0, False, (), (False, False)))
         if mark:
             omits |= mark["omission"] is not None
             put_in += [mark["word"]] if after else []

@@ -7,7 +7,7 @@ functions take characters of `worker.core.text.unicode_data.known` texts.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from worker.core.text.unicode_data import category, decomposition, is_numeric, normalize, stands_for
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 LETTER, UNSPACED, DIGIT, RAISED, MARK = "a", "c", "d", "r", "m"
 BLANK, BREAK, INVISIBLE, SOFT = "s", "n", "i", "h"
-DASH, QUOTE, PUNCTUATION, SYMBOL = "-", "q", "p", "y"
+DASH, QUOTE, PUNCTUATION, SYMBOL, TIMES = "-", "q", "p", "y", "t"
 # Given by `reading` only: markup inside a line; markup that ends a line or a cell; what continues a sign or markup.
 MARKUP, BLOCK, WITHIN = "M", "B", "x"
 
-KEYED = frozenset({LETTER, UNSPACED, DIGIT})
+KEYED = frozenset({LETTER, UNSPACED, DIGIT, TIMES})
 BLANKS = frozenset({BLANK, BREAK, BLOCK})
 UNSEEN = frozenset({INVISIBLE, SOFT, MARKUP})
 CONTINUED = frozenset({WITHIN, MARK})
@@ -39,7 +39,7 @@ ZERO_WIDTH = frozenset(
 SKIN_TONES = "".join(map(chr, range(0x1F3FB, 0x1F400)))
 
 _SINGLE, _DOUBLE = "'‘’‚‛‹›′ʹʻʼ´`\u05f3", '"“”„‟«»″〝〞〟\u05f4「」『』'
-_TIMES, _RINGS = "×", "º˚"
+_RINGS = "º˚"
 _TYPOGRAPHY = str.maketrans(
     dict.fromkeys(_SINGLE, "'")
     | dict.fromkeys(_DOUBLE, '"')
@@ -48,11 +48,11 @@ _TYPOGRAPHY = str.maketrans(
     | dict.fromkeys(_RINGS, "°")
     | dict.fromkeys("∙⋅‧・", "·")
     | dict.fromkeys("\u2044\u2215", "/")
-    | {"…": "...", "‥": "..", _TIMES: "x", "∶": ":", "∗": "*", "ş": "ș", "ţ": "ț", "Ş": "Ș", "Ţ": "Ț"}
+    | {"…": "...", "‥": "..", "×": "x", "∶": ":", "∗": "*", "ş": "ș", "ţ": "ț", "Ş": "Ș", "Ţ": "Ț"}
 )
 """Glyphs of one sign: quotation marks, apostrophes, hyphens, minus, dots, slashes, and two letters of Romanian."""
 
-_SYMBOLS = frozenset("%‰‱*&@#_^/\\\u066a" + _TIMES + _RINGS)
+_SYMBOLS = frozenset("%‰‱*&@#_^/\\\u066a" + _RINGS)
 
 # Scripts written without spaces between words: Thai, Lao, Tibetan, Myanmar, Khmer, Kana, Han.
 _WITHOUT_SPACES = (
@@ -67,29 +67,25 @@ _LOOKS = str.maketrans("авеѕіјкмнорстухһԁԛԝѵӏαβεζηικ
 _OF_CATEGORY = {"M": MARK, "S": SYMBOL, "C": SYMBOL, "P": PUNCTUATION}
 
 
+_FIXED = {
+    **dict.fromkeys(LINE_BREAKS, BREAK),
+    **dict.fromkeys(ZERO_WIDTH, INVISIBLE),
+    **dict.fromkeys(DASHES, DASH),
+    **dict.fromkeys(_SYMBOLS, SYMBOL),
+    **dict.fromkeys(_SINGLE + _DOUBLE, QUOTE),
+    **dict.fromkeys(SKIN_TONES, MARK),
+    SOFT_HYPHEN: SOFT,
+    "×": TIMES,
+}
+
+
 @functools.cache
 def class_of(character: str) -> str:
     """Return the class of a character."""
-    if found := _spacing(character):
-        return found
-    if character in _SYMBOLS:
-        return SYMBOL
-    if character in _SINGLE or character in _DOUBLE:
-        return QUOTE
-    if character in SKIN_TONES:
-        return MARK
+    if character in _FIXED or character.isspace():
+        return _FIXED.get(character, BLANK)
     general = category(character)
     return _letter_or_digit(character, general) if general[0] in "LN" else _OF_CATEGORY[general[0]]
-
-
-def _spacing(character: str) -> str:
-    if character.isspace():
-        return BREAK if character in LINE_BREAKS else BLANK
-    if character in ZERO_WIDTH:
-        return INVISIBLE
-    if character == SOFT_HYPHEN:
-        return SOFT
-    return DASH if character in DASHES else ""
 
 
 def _letter_or_digit(character: str, general: str) -> str:
@@ -101,19 +97,22 @@ def _letter_or_digit(character: str, general: str) -> str:
     return LETTER if general[0] == "L" or general == "Nl" else DIGIT
 
 
-class _Table(dict[int, str]):
+Value = TypeVar("Value", bound="str | None")
+
+
+class Table(dict[int, Value]):
     """For `str.translate`: found out once for each character."""
 
-    def __init__(self, find: Callable[[str], str]) -> None:
+    def __init__(self, find: Callable[[str], Value]) -> None:
         super().__init__()
         self._find = find
 
-    def __missing__(self, code: int) -> str:
+    def __missing__(self, code: int) -> Value:
         self[code] = found = self._find(chr(code))
         return found
 
 
-CLASSES = _Table(class_of)
+CLASSES = Table(class_of)
 """One letter for each character, so that regular expressions can speak of classes."""
 
 # Decompositions that are the same letter or number; of others, none with a digit is ("⒈5" is not "1.5").
@@ -164,13 +163,13 @@ def key_of(character: str) -> str:
     >>> [key_of(c) for c in "Éﬁр٥ß½×,"]
     ['e', 'fi', 'p', '5', 'ss', '12', 'x', '']
     """
-    if class_of(character) not in KEYED and character != _TIMES:
+    if class_of(character) not in KEYED:
         return ""
     parts = unmarked(character).translate(_LOOKS)
     return "".join(digits_of(part) or part for part in parts if category(part)[0] in "LN") or character
 
 
-KEYS = _Table(key_of)
+KEYS = Table(key_of)
 
 
 def digits_of(text: str) -> str | None:
@@ -179,4 +178,4 @@ def digits_of(text: str) -> str | None:
     >>> digits_of("٢٥"), digits_of("²")
     ('25', None)
     """
-    return "".join(str(int(one)) for one in text) if text and all(category(one) == "Nd" for one in text) else None
+    return "".join(str(int(one)) for one in text) if text.isdecimal() else None

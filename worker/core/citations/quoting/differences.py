@@ -4,39 +4,19 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
-from itertools import pairwise
-from typing import TYPE_CHECKING
+from bisect import bisect_left, bisect_right
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, NamedTuple
 
-from worker.core.citations.quoting.characters import (
-    BLANK,
-    BLANKS,
-    BLOCK,
-    BREAK,
-    CONTINUED,
-    DASH,
-    DIGIT,
-    INVISIBLE,
-    KEYED,
-    MARK,
-    MARKUP,
-    SOFT,
-    SYMBOL,
-    UNSEEN,
-    UNSPACED,
-    WITHIN,
-    digits_of,
-    plain,
-    unmarked,
-    without_typography,
-)
+from worker.core.citations.quoting import characters as chars
+from worker.core.citations.quoting.characters import digits_of, unmarked, without_typography
 from worker.core.text.unicode_data import cased, is_numeric, known
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from worker.core.citations.quoting.reading import Reading, Span
+    from worker.core.citations.quoting.reading import Reading
+    from worker.core.text.spans import Span
 
 KINDS: dict[str, tuple[str, str, str]] = {
     "white_space": ("blanks and line breaks for one another", "the  pump", "the pump"),
@@ -67,8 +47,7 @@ ACCEPTED = frozenset(list(KINDS)[:11])
 NEVER_ACCEPTED = frozenset({"cut", "words", "order", "symbol"})
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """Difference at one place.
 
     Attributes:
@@ -84,8 +63,7 @@ class Difference:
     chunk_span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A quote and a source, read."""
 
     quote: Reading
@@ -102,59 +80,74 @@ class Pair:
 
 
 def compare(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Difference]:
-    """Yield what differs between two runs of signs whose keys are the same; both begin and end with such a sign."""
+    """Yield what differs between two runs of signs whose keys are the same; both begin and end with such a sign.
+
+    Word by word, and only in words that differ sign by sign.
+    """
+    quote, source = pair
     (i, last), (j, end) = quote_signs, source_signs
-    quote, source = pair.quote, pair.source
-    asked, found = (
-        quote.text[quote.places[i] : quote.sign_end(last - 1)],
-        source.text[source.places[j] : source.sign_end(end - 1)],
-    )
-    if asked == found:
+    shift = source.key_starts[j] - quote.key_starts[i]
+    ends = quote.sign_end(last - 1), source.sign_end(end - 1)
+    if quote.text[quote.places[i] : ends[0]] == source.text[source.places[j] : ends[1]]:
         return
-    pieces, others = [*quote.pieces(i, last), None], [*source.pieces(j, end), ""]
-    by, other_by = i, j
-    while i < last and j < end:
-        if pieces[i - by] == others[j - other_by]:
-            i, j = i + 1, j + 1
+    words = quote.words
+    for word in (*words[bisect_right(words, i) : bisect_left(words, last)], last):
+        other = source.sign_at(quote.key_starts[word] + shift)
+        if other is None:
             continue
-        first = i, j
-        i, j = _group(quote.key_starts, source.key_starts, i, j)
-        yield from _group_difference(pair, (first[0], i), (first[1], j))
-        if i < last and j < end:
-            yield from gap(pair, (quote.sign_end(i - 1), quote.places[i]), (source.sign_end(j - 1), source.places[j]))
+        start, other_start = quote.places[i], source.places[j]
+        until = (quote.places[word], source.places[other]) if word < last else ends
+        if quote.text[start : until[0]] != source.text[other_start : until[1]]:
+            word_end, other_end = (quote.sign_end(word - 1), source.sign_end(other - 1)) if word < last else ends
+            if quote.text[start:word_end] != source.text[other_start:other_end]:
+                yield from _compare_signs(pair, (i, word), (j, other))
+            if word < last:
+                yield from gap(pair, (word_end, until[0]), (other_end, until[1]))
+        i, j = word, other
 
 
-def _group(starts: Sequence[int], others: Sequence[int], i: int, j: int) -> tuple[int, int]:
-    """Return the next signs at which the keys of both begin anew."""
-    base, other = starts[i], others[j]
-    i, j = i + 1, j + 1
-    while starts[i] - base != others[j] - other:
-        if starts[i] - base < others[j] - other:
-            i += 1
-        else:
-            j += 1
-    return i, j
+def _compare_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Difference]:
+    """Yield what differs sign by sign: groups of signs after which the keys of both begin anew, and between these."""
+    quote, source = pair
+    starts, others = quote.key_starts, source.key_starts
+    (i, last), (j, _) = quote_signs, source_signs
+    if quote.are_letters(i, last) and source.are_letters(*source_signs):
+        yield from _compare_letters(pair, quote.places[i], source.places[j], last - i)
+        return
+    while i < last:
+        first, other, shift = i, j, others[j] - starts[i]
+        i, j = i + 1, j + 1
+        while starts[i] + shift != others[j]:
+            if starts[i] + shift < others[j]:
+                i += 1
+            else:
+                j += 1
+        spans = (quote.places[first], quote.sign_end(i - 1)), (source.places[other], source.sign_end(j - 1))
+        if quote.text[slice(*spans[0])] != source.text[slice(*spans[1])]:
+            yield pair.difference(_kind_of_signs(pair, *spans), *spans)
+        if i < last:
+            yield from gap(pair, (spans[0][1], quote.places[i]), (spans[1][1], source.places[j]))
 
 
-def _group_difference(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Difference]:
-    quote, source = pair.quote, pair.source
-    spans = (
-        (quote.places[quote_signs[0]], quote.sign_end(quote_signs[1] - 1)),
-        (source.places[source_signs[0]], source.sign_end(source_signs[1] - 1)),
-    )
-    if quote.text[slice(*spans[0])] != source.text[slice(*spans[1])]:
-        kind = _kind_of_signs(pair, quote_signs, source_signs)
-        yield pair.difference(kind, *spans)
+def _compare_letters(pair: Pair, at: int, other: int, count: int) -> Iterator[Difference]:
+    """Yield what differs letter by letter, neighbours of one kind as one."""
+    asked, found = pair.quote.known[at : at + count], pair.source.known[other : other + count]
+    kinds = [one != another and _kind_of_texts(one, another) for one, another in zip(asked, found, strict=True)]
+    if "d" in pair.quote.classes[at : at + count]:
+        spans = [((at + i, at + i + 1), (other + i, other + i + 1)) for i in range(count)]
+        kinds = [kind and _kind_of_signs(pair, *span) for kind, span in zip(kinds, spans, strict=True)]
+    for kind, places in groupby(range(count), kinds.__getitem__):
+        if kind:
+            first, last = (run := [*places])[0], run[-1] + 1
+            yield pair.difference(kind, (at + first, at + last), (other + first, other + last))
 
 
-def _kind_of_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> str:
-    asked, found = pair.quote.sign_text(*quote_signs), pair.source.sign_text(*source_signs)
-    if asked == found:
+def _kind_of_signs(pair: Pair, asked: Span, found: Span) -> str:
+    texts = pair.quote.signs_shown(*asked), pair.source.signs_shown(*found)
+    if texts[0] == texts[1]:
         return "entity"
-    kind = _kind_of_texts(known(asked), known(found))
-    is_other = kind == "typography" and (
-        _beside_digit(pair.quote, quote_signs) or _beside_digit(pair.source, source_signs)
-    )
+    kind = _kind_of_texts(*texts)
+    is_other = kind == "typography" and (_beside_digit(pair.quote, *asked) or _beside_digit(pair.source, *found))
     return "words" if is_other else kind
 
 
@@ -177,19 +170,17 @@ def _kind_of_texts(asked: str, found: str) -> str:
 _CASES_OF_I = ({"İ", "i"}, {"I", "ı"})
 
 
-def _beside_digit(reading: Reading, signs: Span) -> bool:
+def _beside_digit(reading: Reading, start: int, end: int) -> bool:
     """Return whether a number that is written otherwise (½, ₂) touches another digit."""
-    start, end = reading.places[signs[0]], reading.sign_end(signs[1] - 1)
-    if digits_of(reading.text[start:end]) or DIGIT not in reading.classes[start:end]:
+    if chars.DIGIT not in reading.classes[start:end] or reading.known[start:end].isdecimal():
         return False
-    return DIGIT in reading.classes[max(0, start - 1) : start] + reading.classes[end : end + 1]
+    return chars.DIGIT in reading.classes[max(0, start - 1) : start] + reading.classes[end : end + 1]
 
 
 # --- what stands between signs ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Sign:
+class Sign(NamedTuple):
     """A visible sign of a gap; ``plain`` is how it is compared."""
 
     plain: str
@@ -199,132 +190,139 @@ class Sign:
 
 def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
     """Yield what differs between two signs: punctuation and symbols in pairs, then what is between those."""
-    if pair.quote.text[slice(*asked)] == pair.source.text[slice(*found)]:
+    quote, source = pair
+    texts = quote.text[slice(*asked)], source.text[slice(*found)]
+    if texts[0] == texts[1]:
         return
-    if pair.quote.classes[slice(*asked)] in _ONE_BLANK and pair.source.classes[slice(*found)] in _ONE_BLANK:
-        yield pair.difference("white_space", asked, found)
+    if f".{texts[0]}.".split() == f".{texts[1]}.".split():
+        for one, other in zip(_BLANKS.finditer(quote.text, *asked), _BLANKS.finditer(source.text, *found), strict=True):
+            yield from _filling(pair, one.span(), other.span())
         return
-    if _is_line_end(pair.quote, asked, pair.source, found) or _is_line_end(pair.source, found, pair.quote, asked):
+    if _is_line_end(quote, asked, source, found) or _is_line_end(source, found, quote, asked):
         yield pair.difference("line_break_hyphen", asked, found)
         return
-    signs, others = signs_of(pair.quote, asked), signs_of(pair.source, found)
     before = asked[0], found[0]
-    for first, last, other_first, other_last in _matched(signs, others):
-        run, other_run = signs[first:last], others[other_first:other_last]
-        if len(run) == len(other_run) and all(a.plain == b.plain for a, b in zip(run, other_run, strict=True)):
-            for one, other in zip(run, other_run, strict=True):
-                yield from _filling(pair, (before[0], one.span[0]), (before[1], other.span[0]))
-                yield from _sign_difference(pair, one, other)
-                before = one.span[1], other.span[1]
-            continue
-        starts, ends = _run(pair, run, other_run, before, (_next(signs, last, asked), _next(others, other_last, found)))
-        yield from _filling(pair, (before[0], starts[0]), (before[1], starts[1]))
-        spans = (starts[0], ends[0]), (starts[1], ends[1])
-        yield pair.difference(kind_beside_digits(pair, kind_of_run(run, other_run), *spans), *spans)
-        before = ends
+    signs, others = signs_of(quote, asked), signs_of(source, found)
+    for run, other_run, after in _in_pairs(signs, others, (asked[1], found[1])) if signs or others else ():
+        spans = _spans_of_run(pair, run, other_run, before, after)
+        yield from _filling(pair, (before[0], spans[0][0]), (before[1], spans[1][0]))
+        if kind := _kind_of_pair(pair, run, other_run, spans):
+            yield pair.difference(kind, *spans)
+        before = spans[0][1], spans[1][1]
     yield from _filling(pair, (before[0], asked[1]), (before[1], found[1]))
 
 
-_ONE_BLANK = frozenset({BLANK, BREAK})
+def _in_pairs(
+    signs: Sequence[Sign], others: Sequence[Sign], end: Span
+) -> Iterator[tuple[Sequence[Sign], Sequence[Sign], Span]]:
+    """Yield equal signs from both ends in pairs, and between these what differs; each with where the next begin."""
+    head = count_equal(signs, others)
+    tail = count_equal(signs[head:][::-1], others[head:][::-1])
+    last, other_last = len(signs) - tail, len(others) - tail
+    for one, other in zip(signs[:head], others, strict=False):
+        yield [one], [other], end
+    if head < max(last, other_last):
+        after = (signs[last].span[0], others[other_last].span[0]) if tail else end
+        yield signs[head:last], others[head:other_last], after
+    for one, other in zip(signs[last:], others[other_last:], strict=True):
+        yield [one], [other], end
+
+
+def count_equal(signs: Sequence[Sign], others: Sequence[Sign]) -> int:
+    """Return how many signs from the first on are the same."""
+    for i, (one, other) in enumerate(zip(signs, others, strict=False)):
+        if one.plain != other.plain:
+            return i
+    return min(len(signs), len(others))
+
+
+def _kind_of_pair(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], spans: tuple[Span, Span]) -> str:
+    """Return the kind of the difference of some signs; nothing if they are written the same."""
+    (asked, found), (quote, source) = spans, pair
+    if len(run) != len(others) or count_equal(run, others) < len(run):
+        return kind_beside_digits(pair, kind_of_run(run, others), asked, found)
+    if quote.text[slice(*asked)] == source.text[slice(*found)]:
+        return ""
+    return "entity" if asked[0] in quote.shown or found[0] in source.shown else "typography"
+
+
+_BLANKS = re.compile(r"\s++")
 _INSIDE_NUMBER, _BEFORE_NUMBER = re.compile(r"d\0d"), re.compile(r"(?:\A|[^aAcdr])\0d")
 
 
 def kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
     """Return the kind of other signs, of which some make another number: 3.5 and 35, −5 and 5."""
+    if not (pair.quote.has_digit_near(*asked) and pair.source.has_digit_near(*found)):
+        return kind
     around = pair.quote.around(*asked), pair.source.around(*found)
     is_one_sided = asked[0] == asked[1] or found[0] == found[1]
     if (kind == "punctuation" or (kind == "dash" and is_one_sided)) and all(map(_INSIDE_NUMBER.search, around)):
         return "words"
-    if kind == "dash" and is_one_sided and not _has_blank(pair, asked, found):
+    if (
+        kind == "dash"
+        and is_one_sided
+        and chars.BLANKS.isdisjoint(pair.quote.classes[slice(*asked)] + pair.source.classes[slice(*found)])
+    ):
         return "symbol" if all(map(_BEFORE_NUMBER.search, around)) else kind
     return kind
 
 
-def _has_blank(pair: Pair, asked: Span, found: Span) -> bool:
-    return any(one in BLANKS for one in pair.quote.classes[slice(*asked)] + pair.source.classes[slice(*found)])
-
-
-def _next(signs: Sequence[Sign], number: int, span: Span) -> int:
-    return signs[number].span[0] if number < len(signs) else span[1]
-
-
-def _run(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], before: Span, after: Span) -> tuple[Span, Span]:
-    """Return where signs begin and end that only one of the two has, or that differ.
+def _spans_of_run(
+    pair: Pair, run: Sequence[Sign], others: Sequence[Sign], before: Span, after: Span
+) -> tuple[Span, Span]:
+    """Return where signs stand that both have, or only one of the two.
 
     A blank of the other is the one before them, where there is one; a second one goes with them.
     """
     if run and others:
-        return (run[0].span[0], others[0].span[0]), (run[-1].span[1], others[-1].span[1])
-    having, one, side = (pair.quote, run, 0) if run else (pair.source, others, 1)
-    start, end = one[0].span[0], one[-1].span[1]
+        return (run[0].span[0], run[-1].span[1]), (others[0].span[0], others[-1].span[1])
+    having, signs, side = (pair.quote, run, 0) if run else (pair.source, others, 1)
+    start, end = signs[0].span[0], signs[-1].span[1]
     is_after = _is_blank(having.classes[before[side] : start])
     lacking = after[1 - side] if is_after else before[1 - side]
     if is_after and _is_blank(having.classes[end : after[side]]):
         end = after[side]
-    return ((start, lacking), (end, lacking)) if side == 0 else ((lacking, start), (lacking, end))
-
-
-_MOST_SIGNS = 40
-
-
-def _matched(signs: Sequence[Sign], others: Sequence[Sign]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield runs of signs in pairs: equal ones, and those that differ; long gaps are not looked into."""
-    asked, found = [one.plain for one in signs], [one.plain for one in others]
-    if asked == found or max(len(asked), len(found)) > _MOST_SIGNS:
-        yield 0, len(asked), 0, len(found)
-        return
-    for _, first, last, other_first, other_last in SequenceMatcher(None, asked, found, autojunk=False).get_opcodes():
-        yield first, last, other_first, other_last
+    return ((start, end), (lacking, lacking)) if run else ((lacking, lacking), (start, end))
 
 
 _DOTS = "..."
+# A mark after something unseen is a sign of its own.
+_VISIBLE = re.compile("[^snBihMx]")
 
 
 def signs_of(reading: Reading, span: Span) -> list[Sign]:
     """Return the visible signs of a part between two signs with keys."""
     classes, text, shown = reading.classes, reading.text, reading.shown
     found: list[Sign] = []
-    place, end = span
-    while place < end:
-        one, start = classes[place], place
-        is_seen = one not in BLANKS and one not in UNSEEN
-        place += len(_DOTS) if text.startswith(_DOTS, start, end) else 1
-        # A mark after something unseen is a sign of its own.
-        while place < end and (classes[place] == WITHIN or (is_seen and classes[place] in CONTINUED)):
-            place += 1
-        if not is_seen:
-            continue
-        seen = shown.get(start, text[start]) + "".join(
-            text[i] for i in range(start + 1, place) if classes[i] == MARK or start not in shown
-        )
+    start, end = span
+    while sign := _VISIBLE.search(classes, start, end):
+        start = place = sign.start()
+        place = reading.end_of(start, len(_DOTS) if text.startswith(_DOTS, start, end) else 1)
+        seen = reading.visible(start, place) if start in shown else text[start:place]
+        plain = without_typography(seen) if reading.known[start:place] == text[start:place] else seen
         if (
             seen in "«‹"
-            and classes[place : place + 1] in BLANKS
-            and classes[start - 1 : start] in ("", *BLANKS, WITHIN)
+            and classes[place : place + 1] in chars.BLANKS
+            and classes[start - 1 : start] in ("", *chars.BLANKS, chars.WITHIN)
         ):
-            place += 1
-            while place < end and classes[place] == WITHIN:
-                place += 1
-        elif seen in "»›" and classes[max(span[0], start - 1)] == BLANK and classes[place : place + 1] not in KEYED:
+            place = reading.end_of(place)
+        elif (
+            seen in "»›"
+            and classes[max(span[0], start - 1)] == chars.BLANK
+            and classes[place : place + 1] not in chars.KEYED
+        ):
             start -= 1
-        plain = without_typography(seen) if known(seen) == seen else seen
-        found.append(Sign(plain, one, (start, place)))
+        found.append(Sign(plain, sign[0], (start, place)))
+        start = place
     return found
-
-
-def _sign_difference(pair: Pair, one: Sign, other: Sign) -> Iterator[Difference]:
-    asked, found = pair.quote.text[slice(*one.span)], pair.source.text[slice(*other.span)]
-    if asked != found:
-        is_entity = one.span[0] in pair.quote.shown or other.span[0] in pair.source.shown
-        yield pair.difference("entity" if is_entity else "typography", one.span, other.span)
 
 
 def kind_of_run(run: Sequence[Sign], others: Sequence[Sign]) -> str:
     """Return the kind of signs that are not the same."""
     kinds = {one.kind for one in (*run, *others)}
-    if kinds & {SYMBOL, "r", "m"}:
+    if kinds & {chars.SYMBOL, "r", "m"}:
         return "symbol"
-    return "dash" if DASH in kinds else "punctuation"
+    return "dash" if chars.DASH in kinds else "punctuation"
 
 
 def _filling(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
@@ -336,25 +334,30 @@ def _filling(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
 def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
     one, other = pair.quote.classes[slice(*asked)], pair.source.classes[slice(*found)]
     both, has_blank = one + other, _is_blank(one)
-    if (MARKUP in one or BLOCK in one) and says_other(pair.quote.text[slice(*asked)], pair.source.text[slice(*found)]):
+    if (chars.MARKUP in one or chars.BLOCK in one) and says_other(
+        pair.quote.text[slice(*asked)], pair.source.text[slice(*found)]
+    ):
         return "words"
     if has_blank != _is_blank(other):
         kind = _kind_of_blank(pair, asked, found)
-        return "markup" if kind == "spacing" and MARKUP in both else kind
-    if MARKUP in both or BLOCK in both:
+        return "markup" if kind == "spacing" and chars.MARKUP in both else kind
+    if chars.MARKUP in both or chars.BLOCK in both:
         return "markup"
     if not has_blank:
-        return "line_break_hyphen" if SOFT in both and BREAK in both else "invisible"
-    return "white_space" if _unseen(one) == _unseen(other) else "invisible"
+        return "line_break_hyphen" if chars.SOFT in both and chars.BREAK in both else "invisible"
+    return "invisible" if chars.INVISIBLE in both or chars.SOFT in both else "white_space"
 
 
 _TARGET = re.compile(r"""\]\([^()]*\)|=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""")
+_MAY_LEAD = re.compile(r"[\[(=0-9¹²³⁰⁴-⁹]")
 _NOTE = re.compile(r"[\[【［][^\[\]【】［］]*+[\]】］]|[¹²³⁰⁴-⁹]{2,}+|[¹⁰⁴-⁹]")
 _NUMBER = re.compile("[0-9]++|[¹²³⁰⁴-⁹]++|[–-]")
 
 
 def says_other(quoted: str, source: str) -> bool:
     """Return whether markup of a quote leads elsewhere than the source's, or notes another number."""
+    if not _MAY_LEAD.search(quoted):
+        return False
     if any(target not in source for target in _TARGET.findall(quoted)):
         return True
     notes, others = (
@@ -366,18 +369,22 @@ def says_other(quoted: str, source: str) -> bool:
 
 def _is_blank(classes: str) -> bool:
     """Return whether a blank is seen; not at a line that a soft hyphen ends."""
-    return any(one in BLANKS for one in classes) and SOFT not in classes
+    return chars.SOFT not in classes and not chars.BLANKS.isdisjoint(classes)
 
 
-def _unseen(classes: str) -> str:
-    return "".join(one for one in classes if one in (INVISIBLE, SOFT))
+# Texts of Korean in PDFs are broken inside words.
+_BROKEN = re.compile("[가-힣]\r?\n[가-힣]")
 
 
 def _kind_of_blank(pair: Pair, asked: Span, found: Span) -> str:
     """Return the kind of a blank that only one of the two has."""
     around = _neighbours(pair.quote, asked), _neighbours(pair.source, found)
     left, right = around[0][0] or around[1][0], around[0][1] or around[1][1]
-    if UNSPACED in (left, right) and "" not in (left, right):
+    is_broken = any(
+        _BROKEN.fullmatch(reading.known, start - 1, end + 1)
+        for reading, (start, end) in zip(pair, (asked, found), strict=True)
+    )
+    if is_broken or (chars.UNSPACED in (left, right) and "" not in (left, right)):
         return "white_space"
     is_joined = (left in "adr" and right in "adr") or _divides_number(pair, asked, found)
     return "joined" if is_joined else "spacing"
@@ -399,8 +406,7 @@ _LINE_END_HYPHENS = "-\u2010\u00ad\n"
 
 def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span) -> bool:
     """Return whether all between two letters is a hyphen at the end of a line, and nothing in the other text."""
-    classes = reading.classes[slice(*span)]
-    if other.visible(*other_span) or not _AT_LINE_END.fullmatch(classes):
+    if not _AT_LINE_END.fullmatch(reading.classes, *span) or other.visible(*other_span):
         return False
     return reading.text[span[0]] in _LINE_END_HYPHENS and _neighbours(reading, span) == ("a", "a")
 
@@ -412,6 +418,8 @@ _RANGE = re.compile(r"d(?P<blank>[ ]?)[-~](?P=blank)d")
 
 def _divides_number(pair: Pair, asked: Span, found: Span) -> bool:
     """Return whether a blank that only one of the two has is inside a number, or tells a sign from a dash."""
+    if not (pair.quote.has_digit_near(*asked) or pair.source.has_digit_near(*found)):
+        return False
     around = [reading.around(*span) for reading, span in ((pair.quote, asked), (pair.source, found))]
     if any(map(_IN_NUMBER.search, around)):
         return True
@@ -429,12 +437,10 @@ def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
     """Join neighbours of one kind inside a word."""
     found: list[Difference] = []
     for one in differences:
-        last = found[-1] if found else None
-        touches = last and last.quote_span[1] == one.quote_span[0] and last.chunk_span[1] == one.chunk_span[0]
-        if last and touches and last.kind == one.kind:
-            found[-1] = pair.difference(
-                one.kind, (last.quote_span[0], one.quote_span[1]), (last.chunk_span[0], one.chunk_span[1])
-            )
+        last = found[-1] if found else one
+        if (last.kind, last.quote_span[1], last.chunk_span[1]) == (one.kind, one.quote_span[0], one.chunk_span[0]):
+            spans = (last.quote_span[0], one.quote_span[1]), (last.chunk_span[0], one.chunk_span[1])
+            found[-1:] = [pair.difference(one.kind, *spans)]
         else:
             found.append(one)
     return found
@@ -450,24 +456,24 @@ def with_order(differences: list[Difference]) -> list[Difference]:
         and not (one.quoted and one.source)
     ]
     among = set().union(*moved)
-    return [replace(one, kind="order") if id(one) in among else one for one in differences]
+    return [one._replace(kind="order") if id(one) in among else one for one in differences]
 
 
 def with_case(pair: Pair, differences: list[Difference], passage: Span, first: int) -> list[Difference]:
     """Tell the case of the first letter, and of the whole quote, from the case of some letters."""
-    if not any(one.kind == "case" for one in differences):
-        return differences
     cases = [one for one in differences if one.kind == "case"]
+    if not cases:
+        return differences
     if len(cases) == 1 and cases[0].quote_span[0] == first and _is_first_letter(pair, cases[0]):
         kind = "first_letter"
     elif _has_style(pair, passage):
         kind = "case_style"
     else:
         return differences
-    return [replace(one, kind=kind) if one.kind == "case" else one for one in differences]
+    return [one._replace(kind=kind) if one.kind == "case" else one for one in differences]
 
 
-_LETTER_BESIDE_DIGIT = re.compile(r"\d[ \u00a0]?[^\W\d_]|[^\W\d_][ \u00a0]?\d")
+_LETTER_BESIDE_DIGIT = re.compile(r"\d\s*+[^\W\d_]|[^\W\d_]\s*+\d")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s+|\n)[^\w]*\Z")
 
@@ -475,7 +481,7 @@ _SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s+|\n)[^\w]*\Z")
 def _is_first_letter(pair: Pair, one: Difference) -> bool:
     place = one.chunk_span[0]
     word = _WORD.match(known(pair.source.text[place : place + _LONGEST_UNIT + 1]))
-    is_unit = word and len(word[0]) <= _LONGEST_UNIT and DIGIT in pair.source.classes[max(0, place - 2) : place]
+    is_unit = word and len(word[0]) <= _LONGEST_UNIT and chars.DIGIT in pair.source.classes[max(0, place - 2) : place]
     return len(one.source) == 1 and not is_unit
 
 
@@ -499,7 +505,7 @@ _FEWEST_CASED, _SMALL_WORDS = 2, 4
 
 def _plain(text: str) -> str:
     """Return a text whose letters all have a case that `str` knows: 𝐔 is U."""
-    return cased("".join(map(plain, known(text))))
+    return cased("".join(map(chars.plain, known(text))))
 
 
 def _is_cased(word: str) -> bool:

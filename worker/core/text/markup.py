@@ -66,10 +66,8 @@ _TOKEN = re.compile(
 # After fewer letters, or in a name, a raised digit may be an exponent, and a number in brackets an index.
 _NOTED = re.compile(r"(?:\A|\W)[^\W_]*[^\W\d_]{4}[.,;:!?\"'’”»)]{0,2}$|\w[.!?]$")
 _NOTED_ONCE = re.compile(r"[^\W\d_]{2}[.,;:!?\"'’”»)]{0,2}$|[.,;:!?\"”»)]$")
-# Alone between a word and the next, as a PDF shows it; sin ⁴ x is no such.
-_NOTED_ALONE = re.compile(r"[^\W\d_]{3}\)?\s[¹²³⁰⁴-⁹]++\s[^\W\d_]{2}")
 _POWERS, _ONCE = frozenset("²³"), frozenset("¹†‡")
-_LETTERS_BEFORE, _LETTERS_AFTER = 8, 3
+_LETTERS_BEFORE = 8
 _IN_NUMBER = re.compile(r"\d[.,:]$")
 _OPERATORS = frozenset("=+-*/%<>&|^~")
 _CITED_LINE = re.compile(r"[ \t]*+>")
@@ -186,7 +184,6 @@ class _Paragraph:
         if _IN_NUMBER.search(before) and self._text[end : end + 1].strip():
             return False
         is_apart = note[0] == "[" and before[-1:].isspace() and before.rstrip()[-1:] not in _OPERATORS
-        is_apart |= _NOTED_ALONE.search(self._text, max(0, start - _LETTERS_BEFORE), end + _LETTERS_AFTER) is not None
         return note not in _POWERS and bool(is_apart or (_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
 
     def _take_run(self, place: int, run: str) -> None:

@@ -120,7 +120,7 @@ def test_nothing_answers_a_text_until_the_right_embedder_is_chosen(site: Site) -
     assert (none.returncode, none.stderr.count("\n")) == (78, 1)
     assert "no embedder is chosen, so nothing answers a text: set [embedder] in the settings" in none.stderr
     with running() as provider:
-        provider.embed = lambda texts: lexical.embed([text[::-1] for text in texts], layout.dimensions).tolist()
+        provider.embed = lambda texts: (-lexical.embed(texts, layout.dimensions)).tolist()
         choose_embedder(site)
         other = site.run(*asked, **environment_of(site, provider))
     assert other.returncode == 78

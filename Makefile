@@ -56,7 +56,7 @@ up: $(INSTALLED)  ## keep Postgres, Redis, a worker, the inspector and Flower ru
 	@$(BIN)/retrieval-worker up
 
 # Each process has servers of its own. The slowest files come first, in the order of their names. What `make test` leaves
-# out waits more than it computes (for workers, servers, time limits): it gets a process more than there are cores.
+# out waits more than it computes (for workers, servers, time limits): it gets two processes more than there are cores.
 PYTEST = $(BIN)/python -m pytest -n $(or $(TEST_PROCESSES),$(1)) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test: $(TESTS_INSTALLED)  ## what to run after a change, real Postgres, Valkey and workers included; TEST_PROCESSES=1
@@ -64,7 +64,7 @@ test: $(TESTS_INSTALLED)  ## what to run after a change, real Postgres, Valkey a
 
 test-rest: $(TESTS_INSTALLED)  ## what `make test` leaves out: PostgreSQL 16, plans, replicas, links, faults, browser, containers, examples
 	-$(call INSTALL,postgres16)
-	$(call PYTEST,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)) -m '(full or hypothesis) and not peers'
+	$(call PYTEST,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)) -m '(full or hypothesis) and not peers'
 
 test-peers: $(TESTS_INSTALLED)  ## our figures and tables beside ranx, LangChain and LlamaIndex, each in an environment of its own
 	$(call PYTEST,logical) -m peers

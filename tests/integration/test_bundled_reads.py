@@ -6,14 +6,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from celery import Celery
 from tests.integration.asking import HUM, asker
 
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.errors import InvalidJob
 from worker.adapters.postgres.database import CallerRead, Database
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.model import Principal
+from worker.queue import tasks
+from worker.queue.bundles import BundledJob
+from worker.queue.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -113,6 +118,24 @@ def test_answers_together_are_those_of_each_alone(engine: Engine) -> None:
         assert answer is not None
         assert without_times(answer) == without_times(alone)
     assert len({str([chunk["chunk_id"] for chunk in one["chunks"]]) for one in together if one}) > 1
+
+
+def test_a_job_is_checked_with_its_bundle_and_not_again(engine: Engine, settings: Settings) -> None:
+    """It gets that answer, once, whatever its message says by then; no later job of the same id does."""
+    app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
+    tasks.register(app, settings, lambda: engine, Metrics(settings.metrics))
+    job = {"query_embedding": QUERY, "principal": {"user_id": "alice"}}
+    bundle = [BundledJob("retrieve_top_k", f"job-{n}", [job], {}) for n in range(3)]
+    assert {*app.bundles.together.answer(bundle)} == {"job-0", "job-1", "job-2"}
+
+    def run(number: int) -> Any:
+        return app.tasks["retrieve_top_k"].apply([{}], task_id=f"job-{number}").result
+
+    assert repr(run(0)) == "<retrieve_top_k ok>"
+    assert isinstance(run(0), InvalidJob)
+    assert repr(run(1)) == "<retrieve_top_k ok>"
+    app.bundles.together.forget()
+    assert isinstance(run(2), InvalidJob)
 
 
 def test_row_security_that_is_switched_off_answers_nobody(engine: Engine, admin: psycopg.Connection[Any]) -> None:

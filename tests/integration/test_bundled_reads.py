@@ -86,6 +86,12 @@ def test_an_error_of_one_leaves_the_answers_of_the_others(one_connection: Databa
     assert answers == [[[(f"caller-{n}", "on")]] for n in range(4)]
 
 
+def test_a_claim_that_can_not_be_sent_leaves_its_caller_without_an_answer(one_connection: Database) -> None:
+    """Its statements would be run for nobody: a setting that psycopg refuses never reaches Postgres."""
+    answers = one_connection.read_each([read("alice", WHO), read("bob\x00", WHO), read("carol", WHO)], 5)
+    assert answers == [[[("alice", "on")]], None, [[("carol", "on")]]]
+
+
 def test_a_connection_that_ends_leaves_no_answer_but_no_error(one_connection: Database) -> None:
     """The jobs then run alone, each on a new connection."""
     reads = [read("alice", WHO), read("bob", b"SELECT pg_terminate_backend(pg_backend_pid())"), read("carol", WHO)]

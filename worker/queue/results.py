@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,7 @@ from retrieval_client.errors import (
     TimedOut,
     Unavailable,
 )
+from worker.queue import codec
 from worker.queue.liveness import probed
 from worker.queue.transport import keys
 from worker.queue.unstored_outcomes import UnstoredOutcomes
@@ -74,7 +76,7 @@ class _Outcome(NamedTuple):
 class Results(RedisBackend):
     """Result backend with the contract's errors."""
 
-    _collected: list[tuple[_Outcome, str | bytes]] | None = None
+    _collected: list[tuple[_Outcome, bytes]] | None = None
 
     def _get_pool(self, **parameters: Any) -> Any:
         """Return a pool of probed connections; see `worker.queue.liveness`."""
@@ -151,9 +153,9 @@ class Results(RedisBackend):
             return False
         return True
 
-    def _record(self, one: _Outcome) -> str | bytes:
-        meta = self._get_result_meta(result=one.result, state=one.state, traceback=None, request=one.request)
-        return self.encode({**meta, "task_id": one.task_id})  # type: ignore[no-any-return] # text, as results are JSON
+    def _record(self, one: _Outcome) -> bytes:
+        meta = self._get_result_meta(one.result, one.state, None, one.request)
+        return codec.dumps({**meta, "task_id": one.task_id})
 
     def _seconds(self, state: str) -> int:
         return int(self.failure_expires if state == FAILURE else self.expires)
@@ -248,16 +250,16 @@ class Results(RedisBackend):
             elif isinstance(answer, Exception):
                 raise answer
 
-    def _failure(self, task_id: str, error: Exception) -> str | bytes:
+    def _failure(self, task_id: str, error: Exception) -> bytes:
         state = REVOKED if isinstance(error, TaskRevokedError) else FAILURE
         meta = self._get_result_meta(self.encode_result(error, state), state, None, None)
         if isinstance(error, InvalidJob):
             # Here that is a refused message's, whose id anybody may have written on it. It begins otherwise than a
             # final record, so that the job of that id replaces it.
             meta = {"result": meta.pop("result"), **meta}
-        return self.encode({**meta, "task_id": task_id})  # type: ignore[no-any-return] # text, as results are JSON
+        return codec.dumps({**meta, "task_id": task_id})
 
-    def _put(self, task_id: str, record: str | bytes, seconds: int, client: Any = None) -> None:
+    def _put(self, task_id: str, record: bytes, seconds: int, client: Any = None) -> None:
         script = keys.WHEN_FULL + _STORE if self._is_on_broker else _STORE
         (client or self.client).eval(script, 1, self.get_key_for_task(task_id), seconds, record)
 
@@ -268,11 +270,18 @@ class Results(RedisBackend):
         return (broker.hostname, broker.port) == (results.get("host"), results.get("port"))
 
     def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **options: Any) -> Any:
-        """Return a result's record, without the stack trace, which stays in the worker's log."""
-        del traceback
-        meta = super()._get_result_meta(result, state, None, request, **options)
-        # The main process, which stores what no pool process can, runs no task and so knows of no children.
-        return {**meta, "children": meta.get("children") or []}
+        """Return a result's record as Celery has it, without the stack trace, which stays in the worker's log."""
+        del traceback, options
+        of_request = {"group_id": getattr(request, "group", None), "parent_id": getattr(request, "parent_id", None)}
+        return {
+            "status": state,
+            "result": result,
+            "traceback": None,
+            # The main process, which stores what no pool process can, runs no task and so knows of no children.
+            "children": self.current_task_children(request) or [],
+            "date_done": datetime.now(UTC).isoformat() if state in READY_STATES else None,
+            **{name: value for name, value in of_request.items() if value},
+        }
 
 
 def _requeue_error() -> Exception:

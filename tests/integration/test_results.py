@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import kombu.serialization
 import pytest
 import redis
+from celery.app.task import Context
+from celery.backends.redis import RedisBackend
 from celery.exceptions import Retry, TimeLimitExceeded
 
 from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, TimedOut, Unavailable
@@ -66,6 +69,20 @@ def test_a_callers_result_is_in_the_contracts_terms(
     record, text = stored(app, task_id)
     assert (record["status"], record["result"]["exc_type"], record["traceback"]) == ("FAILURE", reported, None)
     assert CANARY not in text
+
+
+@pytest.mark.parametrize("state", ["SUCCESS", "FAILURE", "REVOKED", "RETRY", "PROGRESS"])
+@pytest.mark.parametrize("ids", [{}, {"group": "g", "parent_id": "p"}], ids=["alone", "of a group"])
+def test_a_record_is_what_celery_would_store(make_app: Callable[..., Celery], state: str, ids: dict[str, str]) -> None:
+    """The same fields in the same order; only a trace is left out."""
+    app = make_app()
+    request = Context(id="job", children=[app.AsyncResult("child")], **ids)
+    ours = app.backend._get_result_meta("value", state, "File, line 1", request)
+    theirs = RedisBackend._get_result_meta(app.backend, "value", state, None, request)
+    for record in (ours, theirs):
+        ended = record["date_done"]
+        record["date_done"] = ended and datetime.fromisoformat(ended).utcoffset()
+    assert [*ours.items()] == [*theirs.items()]
 
 
 @pytest.fixture(params=["script", "no scripts"])

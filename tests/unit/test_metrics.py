@@ -1,21 +1,21 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
 from prometheus_client import CollectorRegistry, generate_latest, values
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from retrieval_client.contract.jobs import RetrieveTopK
-from retrieval_client.errors import InvalidJob, RetrievalError, SettingsError
+from retrieval_client.errors import InvalidJob, SettingsError
 from worker.core.observations import of_job
 from worker.queue.metrics import DEFINITIONS, Metrics, _Files
-from worker.queue.tasks import RetrievalTask, run_counted
+from worker.queue.outcome import DeliveredJob, counted_outcome_of
 from worker.settings.serving import MetricsSettings
 
 if TYPE_CHECKING:
@@ -135,11 +135,9 @@ def test_a_failure_counts_under_its_name_on_the_wire(
     def answer(*_: Any) -> dict[str, Any]:
         raise raised
 
-    app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
-    task = app.task(answer, base=RetrievalTask, name="retrieve_top_k", shared=False)
-    job = {"query_embedding": [0.5] * 768}
-    with pytest.raises((RetrievalError, SystemExit)):
-        run_counted(start(), task, (job,), {}, RetrieveTopK, answer, make_settings(), 0.0)
+    job = DeliveredJob("retrieve_top_k", "an id", [{"query_embedding": [0.5] * 768}], {}, {})
+    with contextlib.suppress(SystemExit):
+        counted_outcome_of(start(), job, RetrieveTopK, answer, make_settings(), 0.0)
     assert f'retrieval_jobs_total{{outcome="{outcome}",task="retrieve_top_k"}} 1.0' in text(tmp_path)
 
 

@@ -1,0 +1,210 @@
+"""A delivered job and its outcome: a function of the job, the code that answers it and the settings.
+
+Nothing here knows Celery's tasks, requests or backend: `worker.queue.tasks` tells Celery of an outcome.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import kombu.exceptions
+import redis
+from celery.exceptions import SoftTimeLimitExceeded
+
+from retrieval_client.contract.jobs import Job
+from retrieval_client.contract.registry import TASKS
+from retrieval_client.errors import InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
+from worker.adapters import logs
+from worker.jobs import drift
+from worker.jobs.context import JobContext, check_job
+from worker.jobs.drift import VERIFY_RUNS
+from worker.queue import time_limit
+from worker.queue.codec import UNDECODABLE, JobResult, UnreadableBody
+from worker.queue.request import known_reason
+from worker.queue.transport.inspection import ONE_JOB, OUTAGE_HEADER, check_limits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from retrieval_client.contract.base import JobT
+    from worker.jobs.context import Report
+    from worker.queue.metrics import Metrics
+    from worker.settings import Settings
+
+    Answer: TypeAlias = Callable[[JobT, JobContext], dict[str, Any]]
+
+log = logs.logger("worker.tasks")
+
+_LEAST_PAUSE_SECONDS = 0.001
+
+_MODULES = {task.name: import_module(task.module) for task in TASKS} | {VERIFY_RUNS: drift}
+"""Module of each task by name; see `contract.registry.Task.module`."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredJob:
+    """A job, as its message brought it.
+
+    Attributes:
+        task: name of its task.
+        id: the id that its sender chose.
+        args, kwargs: its arguments; one positional argument is expected.
+        headers: its message's headers.
+    """
+
+    task: str
+    id: str
+    args: Any
+    kwargs: Any
+    headers: Mapping[str, Any]
+
+    @property
+    def retries(self) -> int:
+        """Number of earlier tries."""
+        return int(self.headers.get("retries") or 0)
+
+    @property
+    def pauses(self) -> float:
+        """Sum of the pauses between them, in seconds; checked by `worker.queue.transport.inspection`."""
+        seconds = self.headers.get(OUTAGE_HEADER)
+        return float(seconds) if isinstance(seconds, int | float) and seconds >= 0 else 0.0
+
+
+class Outcome(NamedTuple):
+    """End of one try of a job.
+
+    Attributes:
+        state: as Celery calls it. ``RETRY``: a server is unavailable, for less than the longest outage so far.
+        result: the answer, or the error for the job's sender.
+        pause: seconds until a retry.
+    """
+
+    state: Literal["SUCCESS", "FAILURE", "RETRY"]
+    result: JobResult | RetrievalError
+    pause: float = 0.0
+
+
+def outcome_of(
+    job: DeliveredJob,
+    model: type[JobT],
+    answer: Answer[JobT],
+    settings: Settings,
+    started: float,
+    checked: tuple[JobT, JobContext] | None = None,
+    report: Report = lambda *_: None,
+) -> Outcome:
+    """Check and answer one delivered job, and write one log line.
+
+    Args:
+        job: the job.
+        model: its type.
+        answer: answers a checked job.
+        settings: the worker's settings.
+        started: when it began, by `time.perf_counter`.
+        checked: the job and its context, if it was checked already.
+        report: told of its progress; see `JobContext`.
+
+    Returns:
+        Its outcome; any error is one of the contract, anything unforeseen an `InternalError`.
+    """
+    run: dict[str, str] = {}
+    try:
+        with time_limit.Interruptible():
+            check_limits(job.headers)
+            parsed, context = checked or check_job(model, _only_argument(job), settings, job.task, job.id, report)
+            run = {"run_id": parsed.run.run_id} if isinstance(parsed, Job) and parsed.run is not None else {}
+            _check_principal(context)
+            result = answer(parsed, context)
+            rows, summary = _MODULES[job.task].summary(result)
+            done = JobResult(result, f"<{job.task} {summary}>")
+    except Unavailable as error:
+        _log("job delayed", job, started, **run, level="warning", error="Unavailable", reason=error.message)
+        return _retry_or_failure(job, error, settings)
+    except (redis.RedisError, kombu.exceptions.OperationalError) as error:
+        _log("job delayed", job, started, **run, level="warning", error=type(error).__name__)
+        return _retry_or_failure(job, Unavailable("Redis is away"), settings)
+    except SoftTimeLimitExceeded:
+        _log("job failed", job, started, **run, level="warning", error="TimedOut")
+        limit = settings.worker.soft_time_limit_seconds
+        return Outcome("FAILURE", TimedOut(f"the job ran longer than {limit} s"))
+    except RetrievalError as error:
+        level = "info" if isinstance(error, InvalidJob | NotAuthorised) else "warning"
+        _log("job failed", job, started, **run, level=level, error=type(error).__name__, reason=known_reason(error))
+        return Outcome("FAILURE", error)
+    except Exception as error:  # noqa: BLE001 -- the wire knows no other errors, and a message may quote a job
+        _log("job failed", job, started, **run, level="error", error=type(error).__name__, where=logs.where(error))
+        sentence = f"unforeseen {type(error).__name__}; the worker's log has the details under this task id"
+        return Outcome("FAILURE", InternalError(sentence))
+    _log("job done", job, started, **run, rows=rows, outcome=summary)
+    return Outcome("SUCCESS", done)
+
+
+def counted_outcome_of(
+    metrics: Metrics,
+    job: DeliveredJob,
+    model: type[JobT],
+    answer: Answer[JobT],
+    settings: Settings,
+    started: float,
+    *checked_and_report: Any,
+) -> Outcome:
+    """Return the same as `outcome_of`, and add the job to the metrics."""
+    counted = "interrupted"
+    answered: dict[str, Any] | None = None
+
+    def keeping(parsed: JobT, context: JobContext) -> dict[str, Any]:
+        nonlocal answered
+        answered = answer(parsed, context)
+        return answered
+
+    try:
+        outcome = outcome_of(job, model, keeping, settings, started, *checked_and_report)
+        counted = {"SUCCESS": "ok", "RETRY": "delayed"}.get(outcome.state, type(outcome.result).__name__)
+    finally:
+        metrics.job(job.task, counted, time.perf_counter() - started, answered)
+    return outcome
+
+
+def _check_principal(context: JobContext) -> None:
+    """Refuse a malformed or forged principal, also of a job that reads nothing for which it needs one.
+
+    Raises:
+        InvalidJob, NotAuthorised: it is malformed or forged. Any other that is not accepted is as none.
+    """
+    try:
+        _ = context.caller
+    except NotAuthorised as error:
+        if error.forged:
+            raise
+
+
+def _only_argument(job: DeliveredJob) -> Any:
+    if job.kwargs or len(job.args) != 1:
+        raise InvalidJob(ONE_JOB)
+    if isinstance(job.args[0], UnreadableBody):
+        raise InvalidJob(UNDECODABLE)
+    return job.args[0]
+
+
+def _retry_or_failure(job: DeliveredJob, error: Unavailable, settings: Settings) -> Outcome:
+    """Retry the job later; fail once its pauses add up to the longest allowed outage.
+
+    Their sum is sent with the job: a sender can thereby shorten its remaining time, never extend it.
+    """
+    rules = settings.worker
+    seconds_left = rules.max_outage_seconds - job.pauses
+    if seconds_left < _LEAST_PAUSE_SECONDS:
+        return Outcome("FAILURE", error)
+    pause = min(rules.retry_backoff_max_seconds, rules.retry_backoff_seconds * 2.0 ** min(job.retries, 30))
+    # Jitter, so that a thousand jobs are not retried at the same instant; no result depends on it.
+    return Outcome("RETRY", error, min(seconds_left, pause * random.uniform(0.5, 1.0)))  # noqa: S311 -- not a secret
+
+
+def _log(event: str, job: DeliveredJob, started: float, level: str = "info", **fields: Any) -> None:
+    """Write one line per job; an invalid job concerns its sender, everything else an operator."""
+    duration_ms = round((time.perf_counter() - started) * 1000, 2)
+    getattr(log, level)(event, task=job.task, task_id=job.id, duration_ms=duration_ms, **fields)

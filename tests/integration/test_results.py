@@ -109,6 +109,35 @@ def test_a_late_failure_changes_no_success(make_app: Callable[..., Celery], back
     assert stored(app, waiting)[0]["result"]["exc_type"] == "DeadLettered"
 
 
+def test_outcomes_of_a_bundle_are_stored_as_if_each_were_alone(
+    make_app: Callable[..., Celery], backend_url: str
+) -> None:
+    """Under its own id, and only where none stands; with scripts, and without."""
+    app, ids = make_app(result_backend=backend_url), [str(uuid.uuid4()) for _ in range(4)]
+    app.backend.store_result(ids[1], {"number": 7}, "SUCCESS")
+    app.backend.collect()
+    for number, task_id in enumerate(ids[:3]):
+        app.backend.store_result(task_id, {"number": number}, "SUCCESS")
+    app.backend.mark_as_failure(ids[3], InvalidJob("expected another", "k"))
+    assert app.backend.client.exists(*map(app.backend.get_key_for_task, ids)) == 1
+    assert app.backend.store_collected() == set()
+    records = [stored(app, task_id)[0] for task_id in ids]
+    assert [record["task_id"] for record in records] == ids
+    assert [record["result"].get("number") for record in records] == [0, 7, 2, None]
+    assert records[3]["result"]["exc_type"] == "InvalidJob"
+    assert all(app.backend.client.ttl(app.backend.get_key_for_task(task_id)) > 0 for task_id in ids)
+
+
+def test_outcomes_of_a_bundle_that_can_not_be_stored_are_named(make_app: Callable[..., Celery]) -> None:
+    """So that each of its messages stays where it is; those after the first are not tried as often."""
+    app = make_app(result_backend=NOWHERE)
+    app.conf.result_backend_max_retries = 1
+    app.backend.collect()
+    for task_id in ("first", "second"):
+        app.backend.store_result(task_id, {"status": "ok"}, "SUCCESS")
+    assert app.backend.store_collected() == {"first", "second"}
+
+
 def test_a_success_stands_and_is_told_once(
     make_app: Callable[..., Celery], backend_url: str, broker: redis.Redis
 ) -> None:

@@ -11,11 +11,11 @@ import kombu.serialization
 import pytest
 import redis
 from celery.app.task import Context
-from celery.backends.redis import RedisBackend
 from celery.exceptions import Retry, TimeLimitExceeded
 
 from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, TimedOut, Unavailable
 from worker.app import create_app
+from worker.queue import codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,9 +77,10 @@ def test_a_record_is_what_celery_would_store(make_app: Callable[..., Celery], st
     """The same fields in the same order; only a trace is left out."""
     app = make_app()
     request = Context(id="job", children=[app.AsyncResult("child")], **ids)
-    ours = app.backend._get_result_meta("value", state, "File, line 1", request)
-    theirs = RedisBackend._get_result_meta(app.backend, "value", state, None, request)
-    for record in (ours, theirs):
+    app.backend.store_result("job", "value", state, "File, line 1", request)
+    ours, _ = stored(app, "job")
+    theirs = {**app.backend._get_result_meta("value", state, None, request), "task_id": "job"}
+    for record in (ours, theirs := json.loads(codec.dumps(theirs))):
         ended = record["date_done"]
         record["date_done"] = ended and datetime.fromisoformat(ended).utcoffset()
     assert [*ours.items()] == [*theirs.items()]

@@ -33,9 +33,7 @@ OVERRIDDEN: dict[tuple[str, str], str] = {
         "__init__ _announce_revoked _success_was_stored body content_type info on_accepted on_failure "
         "on_timeout request_dict terminate"
     ),
-    ("results", "celery.backends.base:Backend"): (
-        "_get_result_meta mark_as_failure mark_as_revoked prepare_exception store_result"
-    ),
+    ("results", "celery.backends.base:Backend"): ("mark_as_failure mark_as_revoked prepare_exception store_result"),
     ("results", "celery.backends.base:BaseKeyValueStoreBackend"): "_store_result",
     ("results", "celery.backends.redis:RedisBackend"): "_get_pool",
     ("tasks", "celery.app.task:Task"): (

@@ -7,8 +7,6 @@ to do, and the worker's log has the place of the failure.
 from __future__ import annotations
 
 import logging
-import re
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +17,6 @@ from celery.exceptions import BackendError, BackendStoreError, Retry, TaskRevoke
 from celery.states import FAILURE, READY_STATES, REVOKED
 
 from retrieval_client.errors import (
-    ON_THE_WIRE,
     DeadLettered,
     InternalError,
     InvalidJob,
@@ -27,9 +24,9 @@ from retrieval_client.errors import (
     TimedOut,
     Unavailable,
 )
-from worker.queue import codec
+from worker.queue import records
 from worker.queue.liveness import probed
-from worker.queue.transport import keys
+from worker.queue.records import Record, RecordStore
 from worker.queue.unstored_outcomes import UnstoredOutcomes
 
 if TYPE_CHECKING:
@@ -39,30 +36,6 @@ OVERRIDES = {"redis": "worker.queue.results:Results", "rediss": "worker.queue.re
 """For ``app.loader.override_backends``."""
 
 logger = logging.getLogger("worker.results")
-
-# A job has one outcome, also if it was delivered twice: a stored one is never overwritten. Only those after which the
-# same id may be sent again are: from the dead letters, by an operator, or with a new token, by its sender. Records
-# begin as Celery composes them.
-_STORE = """
-local again = {Unavailable = true, DeadLettered = true, NotAuthorised = true}
-for number, key in ipairs(KEYS) do
-  local head = redis.call('GETRANGE', key, 0, 63)
-  local failure = string.match(head, '^{"status": ?"FAILURE", ?"result": ?{"exc_type": ?"(%a+)"')
-  if not string.find(head, '^{"status": ?"SUCCESS"') and (not failure or again[failure]) then
-    redis.call('SETEX', key, ARGV[2 * number - 1], ARGV[2 * number])
-    redis.call('PUBLISH', key, ARGV[2 * number])
-  end
-end
-"""
-
-_ENDED = re.compile(rb'\{"status": ?"(?:SUCCESS|FAILURE|REVOKED)"')
-_FINAL = re.compile(
-    rb'\{"status": ?"(?:SUCCESS"|FAILURE", ?"result": ?\{"exc_type": ?"(?!Unavailable"|DeadLettered"|NotAuthorised"))'
-)
-"""As in the script, for users who may run none."""
-
-_HEAD = 63
-"""Last of a record's bytes that hold its status and the class of its error."""
 
 
 class _Outcome(NamedTuple):
@@ -77,7 +50,7 @@ class _Outcome(NamedTuple):
 class Results(RedisBackend):
     """Result backend with the contract's errors."""
 
-    _collected: list[tuple[_Outcome, bytes]] | None = None
+    _collected: list[tuple[_Outcome, Record]] | None = None
 
     def _get_pool(self, **parameters: Any) -> Any:
         """Return a pool of probed connections; see `worker.queue.liveness`."""
@@ -86,8 +59,8 @@ class Results(RedisBackend):
 
     def prepare_exception(self, exc: BaseException, serializer: str | None = None) -> Any:
         """Return an error's record, converted to an error class of the contract; for pickle, that error."""
-        prepared = super().prepare_exception(_contract_error(exc), serializer)
-        return {**prepared, "exc_module": ON_THE_WIRE} if isinstance(prepared, dict) else prepared
+        prepared = super().prepare_exception(error := _contract_error(exc), serializer)
+        return records.failure(error) if isinstance(prepared, dict) else prepared
 
     def mark_as_revoked(self, task_id: str, reason: str = "", *args: Any, **options: Any) -> None:
         """Store a revocation by remote control in the background: the main process must not wait for it."""
@@ -133,7 +106,7 @@ class Results(RedisBackend):
         collected, self._collected = self._collected or [], None
         lost: set[str] = set()
         try:
-            self._put([(one.task_id, record, self._seconds(one.state)) for one, record in collected])
+            self._store.put([record for _, record in collected])
         except redis.RedisError:
             for one, _ in collected:
                 # After one that all retries could not store, more retries for the others would only take time.
@@ -150,25 +123,32 @@ class Results(RedisBackend):
             return False
         return True
 
-    def _record(self, one: _Outcome) -> bytes:
-        meta = self._get_result_meta(one.result, one.state, None, one.request)
-        return codec.dumps({**meta, "task_id": one.task_id})
+    def _record(self, one: _Outcome, *, replaceable: bool = False) -> Record:
+        value = records.compose(
+            one.task_id,
+            one.state,
+            one.result,
+            group=getattr(one.request, "group", None),
+            parent=getattr(one.request, "parent_id", None),
+            # The main process, which stores what no pool process can, runs no task and so knows of no children.
+            children=self.current_task_children(one.request) or [],
+            ended=one.state in READY_STATES,
+            replaceable=replaceable,
+        )
+        return Record(one.task_id, value, int(self.failure_expires if one.state == FAILURE else self.expires))
 
-    def _seconds(self, state: str) -> int:
-        return int(self.failure_expires if state == FAILURE else self.expires)
+    @cached_property
+    def _store(self) -> RecordStore:
+        broker, here = self.app.connection_for_read(), self.connparams
+        is_on_broker = (broker.hostname, broker.port) == (here.get("host"), here.get("port"))
+        return RecordStore(self.client, is_on_broker=is_on_broker)
 
     def _store_result(
         self, task_id: str, result: Any, state: str, traceback: Any = None, request: Any = None, **options: Any
     ) -> Any:
         """Store and publish a record, unless the job has a final one: one round trip, not Celery's two."""
-        record = self._record(_Outcome(task_id, result, state, request))
-        try:
-            self._put([(task_id, record, self._seconds(state))])
-        except redis.ResponseError:
-            # No scripts for this user; or Redis is read-only or full, which older versions report as a script error.
-            if _FINAL.match(self._head(task_id)):
-                return result
-            return super()._store_result(task_id, result, state, traceback, request, **options)
+        del traceback, options
+        self._store.put([self._record(_Outcome(task_id, result, state, request))])
         return result
 
     def mark_as_failure(self, task_id: str, exc: BaseException, *args: Any, **options: Any) -> Any:
@@ -214,14 +194,10 @@ class Results(RedisBackend):
         if self._owed.is_away:
             raise redis.ConnectionError("the results' Redis is away")
         try:
-            return _ENDED.match(self._head(task_id)) is not None
+            return self._store.has_ended(task_id)
         except redis.RedisError:
             self._owed.note_away()
             raise
-
-    def _head(self, task_id: str) -> bytes:
-        head: bytes = self.client.getrange(self.get_key_for_task(task_id), 0, _HEAD)
-        return head
 
     def store_failures(self, failures: Sequence[tuple[str, Exception]]) -> None:
         """Store failures in one attempt, unless their jobs have a final record.
@@ -235,49 +211,12 @@ class Results(RedisBackend):
         if not failures:
             self.client.ping()
             return
-        records = [(task_id, self._failure(task_id, error), self.failure_expires) for task_id, error in failures]
-        try:
-            self._put(records)
-        except redis.ResponseError:  # as in `_store_result`
-            for task_id, record, _ in records:
-                if not _FINAL.match(self._head(task_id)):
-                    self._set(self.get_key_for_task(task_id), record)
+        self._store.put([self._failure(task_id, error) for task_id, error in failures])
 
-    def _failure(self, task_id: str, error: Exception) -> bytes:
+    def _failure(self, task_id: str, error: Exception) -> Record:
         state = REVOKED if isinstance(error, TaskRevokedError) else FAILURE
-        meta = self._get_result_meta(self.encode_result(error, state), state, None, None)
-        if isinstance(error, InvalidJob):
-            # Here that is a refused message's, whose id anybody may have written on it. It begins otherwise than a
-            # final record, so that the job of that id replaces it.
-            meta = {"result": meta.pop("result"), **meta}
-        return codec.dumps({**meta, "task_id": task_id})
-
-    def _put(self, records: Sequence[tuple[str, bytes, int]]) -> None:
-        """Store and publish records for some seconds, in one step, but those of jobs that have a final one."""
-        script = keys.WHEN_FULL + _STORE if self._is_on_broker else _STORE
-        names = [self.get_key_for_task(task_id) for task_id, *_ in records]
-        values = [value for _, record, seconds in records for value in (seconds, record)]
-        self.client.eval(script, len(names), *names, *values)
-
-    @cached_property
-    def _is_on_broker(self) -> bool:
-        """True if the broker's server stores the results: however full it is, an answered job makes room there."""
-        broker, results = self.app.connection_for_read(), self.connparams
-        return (broker.hostname, broker.port) == (results.get("host"), results.get("port"))
-
-    def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **options: Any) -> Any:
-        """Return a result's record as Celery has it, without the stack trace, which stays in the worker's log."""
-        del traceback, options
-        of_request = {"group_id": getattr(request, "group", None), "parent_id": getattr(request, "parent_id", None)}
-        return {
-            "status": state,
-            "result": result,
-            "traceback": None,
-            # The main process, which stores what no pool process can, runs no task and so knows of no children.
-            "children": self.current_task_children(request) or [],
-            "date_done": datetime.now(UTC).isoformat() if state in READY_STATES else None,
-            **{name: value for name, value in of_request.items() if value},
-        }
+        outcome = _Outcome(task_id, self.encode_result(error, state), state, None)
+        return self._record(outcome, replaceable=isinstance(error, InvalidJob))  # here that is a refused message's
 
 
 def _requeue_error() -> Exception:

@@ -1,0 +1,153 @@
+"""Records of jobs' outcomes: their form, which is Celery's, and how they are stored: in one step, and never twice.
+
+Nothing here knows Celery's backend, so that whoever ends a job can store its outcome.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import redis
+
+from retrieval_client.errors import ON_THE_WIRE
+from worker.queue import codec
+from worker.queue.transport import keys
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# A job has one outcome, also if it was delivered twice: a stored one is never overwritten. Only those after which the
+# same id may be sent again are: from the dead letters, by an operator, or with a new token, by its sender. Records
+# begin as Celery composes them.
+_STORE = """
+local again = {Unavailable = true, DeadLettered = true, NotAuthorised = true}
+for number, key in ipairs(KEYS) do
+  local head = redis.call('GETRANGE', key, 0, 63)
+  local failure = string.match(head, '^{"status": ?"FAILURE", ?"result": ?{"exc_type": ?"(%a+)"')
+  if not string.find(head, '^{"status": ?"SUCCESS"') and (not failure or again[failure]) then
+    redis.call('SETEX', key, ARGV[2 * number - 1], ARGV[2 * number])
+    redis.call('PUBLISH', key, ARGV[2 * number])
+  end
+end
+"""
+
+_ENDED = re.compile(rb'\{"status": ?"(?:SUCCESS|FAILURE|REVOKED)"')
+_FINAL = re.compile(
+    rb'\{"status": ?"(?:SUCCESS"|FAILURE", ?"result": ?\{"exc_type": ?"(?!Unavailable"|DeadLettered"|NotAuthorised"))'
+)
+"""As in the script, for users who may run none."""
+
+_HEAD = 63
+"""Last of a record's bytes that hold its status and the class of its error."""
+
+
+class Record(NamedTuple):
+    """Record of a job's state.
+
+    Attributes:
+        task_id: id of the job.
+        value: its JSON.
+        seconds: time after which it is deleted.
+    """
+
+    task_id: str
+    value: bytes
+    seconds: int
+
+
+def record_key(task_id: str) -> str:
+    """Return the key of a job's record."""
+    return f"celery-task-meta-{task_id}"
+
+
+def failure(error: BaseException) -> dict[str, Any]:
+    """Return an error of the contract, as a record has it."""
+    return {"exc_type": type(error).__name__, "exc_message": error.args, "exc_module": ON_THE_WIRE}
+
+
+def compose(
+    task_id: str,
+    state: str,
+    result: Any,
+    *,
+    group: str | None = None,
+    parent: str | None = None,
+    children: Sequence[Any] = (),
+    ended: bool = True,
+    replaceable: bool = False,
+) -> bytes:
+    """Compose a record as Celery does, without the stack trace, which stays in the worker's log.
+
+    Args:
+        task_id: id of the job.
+        state: its state.
+        result: its result, or its error as `failure` has it.
+        group: id of its group.
+        parent: id of the job that sent it.
+        children: those that it sent.
+        ended: whether it has ended.
+        replaceable: whether a job of that id may end otherwise still: anybody may have written the id on a message that
+            is refused. Such a record begins otherwise than a final one.
+    """
+    begin = {"result": result, "status": state} if replaceable else {"status": state, "result": result}
+    of_request = {"group_id": group, "parent_id": parent}
+    return codec.dumps(
+        {
+            **begin,
+            "traceback": None,
+            "children": children,
+            "date_done": datetime.now(UTC).isoformat() if ended else None,
+            **{name: value for name, value in of_request.items() if value},
+            "task_id": task_id,
+        }
+    )
+
+
+class RecordStore:
+    """Stores records.
+
+    Args:
+        client: client of the results' Redis.
+        is_on_broker: whether that is the broker's: however full it is, an answered job makes room there.
+    """
+
+    def __init__(self, client: redis.Redis, *, is_on_broker: bool) -> None:
+        self._client = client
+        self._script = keys.WHEN_FULL + _STORE if is_on_broker else _STORE
+
+    def put(self, records: Sequence[Record]) -> None:
+        """Store and publish records, in one step, but those of jobs that have a final one.
+
+        Raises:
+            redis.RedisError: some could not be stored; others may be.
+        """
+        names = [record_key(record.task_id) for record in records]
+        values = [value for record in records for value in (record.seconds, record.value)]
+        try:
+            self._client.eval(self._script, len(names), *names, *values)
+        except redis.ResponseError:
+            # No scripts for this user; or Redis is read-only or full, which older versions report as a script error.
+            for record in records:
+                if not _FINAL.match(self._head(record.task_id)):
+                    self._put_alone(record)
+
+    def _put_alone(self, record: Record) -> None:
+        name = record_key(record.task_id)
+        with self._client.pipeline() as pipe:
+            pipe.setex(name, record.seconds, record.value)
+            pipe.publish(name, record.value)
+            pipe.execute()
+
+    def has_ended(self, task_id: str) -> bool:
+        """Return whether a job has ended, by its record.
+
+        Raises:
+            redis.RedisError: the results' Redis is unavailable.
+        """
+        return _ENDED.match(self._head(task_id)) is not None
+
+    def _head(self, task_id: str) -> bytes:
+        head: Any = self._client.getrange(record_key(task_id), 0, _HEAD)
+        return bytes(head)

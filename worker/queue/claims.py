@@ -213,6 +213,8 @@ class _Line:
     def send(self, *commands: tuple[str | bytes | float, ...]) -> None:
         """Send commands."""
         try:
+            if self._connection._sock is None:  # noqa: SLF001 -- it would connect again, under the same name
+                raise redis.ConnectionError("the connection was closed")
             self._connection.send_packed_command(self._connection.pack_commands(commands), check_health=False)
         except BaseException:
             self.drop()

@@ -442,8 +442,12 @@ class Claims:
         """End blocking commands; return the numbers of the sockets that have a reply."""
         if time.monotonic() > until:
             raise redis.TimeoutError("Redis does not answer")
-        for line in waiting.values():
-            self._client.client_unblock(line.client_id)
+        numbers = [line.client_id for line in waiting.values()]
+        idle = [line for line in self._lines if line.places and line not in waiting.values()]
+        if idle:  # one round trip
+            idle[0].send(*(("CLIENT", "UNBLOCK", number) for number in numbers))
+        for number in numbers:
+            idle[0].read() if idle else self._client.client_unblock(number)
         return _readable(waiting, _CALL_BACK_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""Processes that claim for themselves, on real servers: nothing is lost, or taken twice, whatever is lost on the way."""
+"""Processes that claim for themselves, on real servers: nothing is lost or taken twice, whatever breaks."""
 
 from __future__ import annotations
 
@@ -375,7 +375,8 @@ def killed(server: Redis, port: int, script: str) -> Iterator[Callable[[], None]
     code = (
         "import sys, redis\nfrom worker.queue.claims import Claims\n"
         "client = redis.Redis.from_url(sys.argv[1], socket_timeout=600)\n"
-        f"claims = Claims(client, ['{QUEUE}'], 'host-2', lambda names: None)\n{script}\nprint('done', flush=True)\nsys.stdin.read()"
+        f"claims = Claims(client, ['{QUEUE}'], 'host-2', lambda names: None)\n{script}\n"
+        "print('done', flush=True)\nsys.stdin.read()"
     )
     command = [sys.executable, "-c", code, server.url(user="worker", port=port)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -411,7 +412,7 @@ def test_a_bundle_of_a_killed_worker_runs_alone(server: Redis, broker: redis.Red
     assert broker.keys("*owner*") == []
 
 
-def test_a_message_that_was_alone_counts(server: Redis, broker: redis.Redis, process: Callable[..., Claims]) -> None:
+def test_a_message_that_was_alone_counts(broker: redis.Redis, process: Callable[..., Claims]) -> None:
     """A worker that died with one message may have died of it; after a death in a bundle it counts as two."""
     fill(broker, *"01")
     for expected in ({"0": "1"}, {"0": "2"}, {"0": "4", "0:alone": "2"}, {"0": "5", "0:alone": "2"}):
@@ -562,7 +563,11 @@ def test_what_a_worker_of_the_last_version_held_is_rescued(
 
 
 def test_owners_whose_connections_can_not_be_ended_stay_listed(
-    server: Redis, broker: redis.Redis, link: FaultyLink, process: Callable[..., Claims], capsys: pytest.CaptureFixture[str]
+    server: Redis,
+    broker: redis.Redis,
+    link: FaultyLink,
+    process: Callable[..., Claims],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Users of an installation's own may lack the right: said once, and what a late command moves is requeued."""
     broker.execute_command("ACL", "SETUSER", "worker", "-client|kill")
@@ -741,7 +746,7 @@ STEPS = st.lists(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(STEPS)
 def test_whatever_happens_every_message_is_answered(server: Redis, steps: list[tuple[str, int, int]]) -> None:
-    """Two processes, thirty messages, and any order of takes, answers, lost replies and commands, kills and expiries."""
+    """Two processes, thirty messages, any order of takes, answers, lost replies and commands, kills and expiries."""
     with redis.Redis.from_url(server.url()) as broker, faulty_link(server.port) as link, connect(server) as direct:
         broker.flushall()
         pushed = [f"m{number}" for number in range(15)]

@@ -106,11 +106,15 @@ class Tidier:
         """
         queue, owner = keys.parse_inflight(place)
         has_ended = self._end_connection(owner)
-        moved = self._settle(place, queue, mode)
         self._client.delete(keys.owner_key(owner))
+        names = (place, queue, keys.deliveries(queue), keys.deferred(queue))
+        total = moved = _SETTLE.run(self._client.execute_command, names, mode, _SETTLED_AT_ONCE)
+        while moved == _SETTLED_AT_ONCE:
+            moved = _SETTLE.run(self._client.execute_command, names, mode, _SETTLED_AT_ONCE)
+            total += moved
         if has_ended:
             self._client.zrem(keys.OWNERS, place)
-        return moved
+        return int(total)
 
     def tidy_dead(self) -> None:
         """Tidy up all owners whose keys have expired, also those of workers of older versions.
@@ -118,10 +122,8 @@ class Tidier:
         Of several messages none is counted: it is not known which one killed the process, if any did. A list whose
         connection can't be ended is kept for `FORGET_SECONDS`: a late command may still fill it.
         """
-        seconds: Any = self._client.time()
-        unseen: Any = self._client.zrangebyscore(
-            keys.OWNERS, "-inf", seconds[0] - STOPPING_LIFE_SECONDS, withscores=True
-        )
+        now: Any = self._client.time()
+        unseen: Any = self._client.zrangebyscore(keys.OWNERS, 0, now[0] - STOPPING_LIFE_SECONDS, withscores=True)
         for name, seen in unseen:
             place = name.decode()
             queue, owner = keys.parse_inflight(place)
@@ -131,7 +133,7 @@ class Tidier:
             moved = self.tidy(place, ALONE if length > 1 else COUNTED)
             if moved:
                 log.warning("claims of a dead worker requeued", queue=queue, owner=owner, messages=moved)
-            elif seen < seconds[0] - FORGET_SECONDS:
+            elif seen < now[0] - FORGET_SECONDS:
                 self._client.zrem(keys.OWNERS, place)
 
     def _end_connection(self, owner: str) -> bool:
@@ -149,21 +151,13 @@ class Tidier:
             log.warning("lost connections can't be ended")
         return self._may_end
 
-    def _settle(self, place: str, queue: str, mode: str | int) -> int:
-        names = (place, queue, keys.deliveries(queue), keys.deferred(queue))
-        total = 0
-        while True:
-            moved: int = _SETTLE.run(self._client.execute_command, names, str(mode), _SETTLED_AT_ONCE)
-            total += moved
-            if moved < _SETTLED_AT_ONCE:
-                return total
-
 
 class _Line:
     """Connection that claims from one queue, and its two owners.
 
     Attributes:
         queue: the queue.
+        connection: the connection; None before the first one.
         client_id: the connection's number on its server.
         places: the owners' lists, the next one to be filled first; empty without a connection.
     """
@@ -174,13 +168,13 @@ class _Line:
         self.places: tuple[str, ...] = ()
         self._client = client
         self._lost = lost
-        self._connection: Any = None
+        self.connection: Any = None
 
     def connect(self, name: str) -> None:
         """Connect, as owners that are registered before they take anything."""
-        if self._connection is None:
-            self._connection = self._client.connection_pool.get_connection()
-        self._connection.connect()
+        if self.connection is None:
+            self.connection = self._client.connection_pool.get_connection()
+        self.connection.connect()
         self.client_id = int(self.ask("CLIENT", "ID"))
         run_id = _RUN_ID.search(str(self.ask("INFO", "server")))
         if run_id is None:
@@ -198,12 +192,7 @@ class _Line:
 
     def fileno(self) -> int:
         """Return the number of its socket."""
-        return int(self._connection._sock.fileno())  # noqa: SLF001 -- redis-py has no other
-
-    def turn(self) -> str:
-        """Return the list that was filled; the other one is next."""
-        self.places = self.places[::-1]
-        return self.places[1]
+        return int(self.connection._sock.fileno())  # noqa: SLF001 -- redis-py has no other
 
     def ask(self, *command: str | bytes | float) -> Any:
         """Send a command, once, and return its reply."""
@@ -212,10 +201,11 @@ class _Line:
 
     def send(self, *commands: tuple[str | bytes | float, ...]) -> None:
         """Send commands."""
+        if self.connection._sock is None:  # noqa: SLF001 -- closed by others: it would connect again, under the same name
+            self.drop()
+            raise redis.ConnectionError("the connection was closed")
         try:
-            if self._connection._sock is None:  # noqa: SLF001 -- it would connect again, under the same name
-                raise redis.ConnectionError("the connection was closed")
-            self._connection.send_packed_command(self._connection.pack_commands(commands), check_health=False)
+            self.connection.send_packed_command(self.connection.pack_commands(commands), check_health=False)
         except BaseException:
             self.drop()
             raise
@@ -223,18 +213,10 @@ class _Line:
     def read(self) -> Any:
         """Read a reply."""
         try:
-            return self._connection.read_response()
+            return self.connection.read_response()
         except (redis.OutOfMemoryError, redis.exceptions.NoScriptError, redis.exceptions.NoPermissionError):
             raise
         except BaseException:  # also a replica's refusal: the primary is elsewhere
-            self.drop()
-            raise
-
-    def announced_bytes(self) -> int:
-        """Return the length of the reply that comes, from its first line."""
-        try:
-            return announced_bytes(self._connection)
-        except BaseException:
             self.drop()
             raise
 
@@ -242,8 +224,8 @@ class _Line:
         """Close the connection; its owners are lost."""
         self._lost.update(self.places)
         self.places = ()
-        if self._connection is not None:
-            self._connection.disconnect()
+        if self.connection is not None:
+            self.connection.disconnect()
 
 
 class Claims:
@@ -340,11 +322,10 @@ class Claims:
                     messages += self._read(waiting.pop(number))
                 if waiting:
                     readable = self._call_back(waiting, until)
-        except BaseException as error:
-            is_lost = isinstance(error, redis.RedisError | OSError)
-            for line in waiting.values() if messages and is_lost else self._lines:
-                line.drop()  # what it has moved is requeued
-            if not messages or not is_lost:
+        except BaseException as error:  # what the lines have moved, or still may, is requeued, but for what is returned
+            for line in self._lines:
+                line.drop()
+            if not messages or not isinstance(error, redis.RedisError | OSError):
                 raise
         return self._work_on(messages)
 
@@ -412,13 +393,14 @@ class Claims:
     def _claimed(self, line: _Line, raws: Sequence[bytes], counts: Sequence[int] = ()) -> list[ClaimedMessage]:
         if not raws:
             return []
-        place = line.turn()
+        line.places = line.places[::-1]
+        place = line.places[1]
         pairs = itertools.zip_longest(raws, counts[::2], counts[1::2], fillvalue=0)
         return [ClaimedMessage(raw, line.queue, place, count, bool(alone)) for raw, count, alone in pairs]  # type: ignore[arg-type] # raws are the longest
 
     def _read(self, line: _Line) -> list[ClaimedMessage]:
         """Read the replies to the blocking command and to the question whether any message is counted."""
-        if line.announced_bytes() > self._longest:
+        if announced_bytes(line.connection) > self._longest:
             place = line.places[0]
             line.drop()
             log.warning("message too long: replaced by an excerpt", queue=line.queue)

@@ -26,6 +26,8 @@ from worker.jobs.engine import Engine, spare_collections, spare_start_up
 from worker.jobs.principal import check_keys
 from worker.queue import codec, connections, remote_control, results, tasks
 from worker.queue.metrics import Metrics
+from worker.queue.processes.parts import Processes
+from worker.queue.processes.pool import Pool
 from worker.queue.transport import SECURE_TRANSPORT, TRANSPORT
 from worker.queue.transport.dead_letters import watcher
 from worker.queue.transport.inspection import Rules
@@ -56,6 +58,7 @@ def create_app(settings: Settings) -> Celery:
     metrics = Metrics(settings.metrics, watcher(settings.broker_url.get_secret_value(), QUEUES, time.time))
     app.note_stall = metrics.stall
     tasks.register(app, settings, process.engine, metrics)
+    app.processes = Processes(app, settings, rules(settings), app.answers)
     _connect_signals(app, settings, process, metrics)
     return app
 
@@ -90,19 +93,36 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "worker_enable_prefetch_count_reduction": False,
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
-        "worker_consumer": "worker.queue.request:QuietConsumer",
-        "worker_pool": "worker.queue.pool:TaskPool",
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_channel_error_retry": True,
         "broker_use_ssl": connections.tls(broker),
-        "broker_transport": _transport(settings),
         "broker_transport_options": {
             **connections.SOCKETS,
             "visibility_timeout": worker.visibility_timeout_seconds,
-            "rules": rules(settings),
         },
         **connections.RESULTS,
+        **(_CLAIMING if worker.process_claims else _queue_of_the_main_process(settings)),
+    }
+
+
+_CLAIMING = {
+    "worker_consumer": "worker.queue.processes.consumer:Consumer",
+    "worker_pool": "worker.queue.processes.pool:Pool",
+    "worker_autoscaler": "worker.queue.processes.autoscaler:Autoscaler",
+}
+
+
+def _queue_of_the_main_process(settings: Settings) -> dict[str, Any]:
+    return {
+        "worker_consumer": "worker.queue.request:QuietConsumer",
+        "worker_pool": "worker.queue.pool:TaskPool",
+        "broker_transport": _transport(settings),
+        "broker_transport_options": {
+            **connections.SOCKETS,
+            "visibility_timeout": settings.worker.visibility_timeout_seconds,
+            "rules": rules(settings),
+        },
     }
 
 
@@ -207,7 +227,7 @@ def refuse_unsafe_pool(pool: Any) -> None:
                 "heartbeat, so its jobs would run twice: use prefork, or several workers with solo"
             )
         )
-    if not issubclass(implementation, prefork.TaskPool):
+    if not issubclass(implementation, prefork.TaskPool | Pool):
         log.warning("no time limits of jobs: this pool can't stop a job", pool=name)
 
 

@@ -18,7 +18,9 @@ from celery.exceptions import Retry, SoftTimeLimitExceeded
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.errors import InternalError, InvalidJob, NotAuthorised, SettingsError, TimedOut, Unavailable
 from worker.queue import codec
+from worker.queue.outcome import Answers, outcome_of
 from worker.queue.tasks import RetrievalTask, run_job
+from worker.queue.together import AnsweredTogether
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,6 +50,12 @@ class Engine:
         return {"status": "empty", "chunks": [], "owner": asker.owner if asker else None}
 
 
+def answering(answer: Callable[..., Any], settings: Settings) -> Answers:
+    """Answers every job by one function."""
+    together = AnsweredTogether(settings, lambda: pytest.fail("no bundle here"))
+    return Answers({"retrieve_top_k": (RetrieveTopK, answer)}, settings, outcome_of, together)
+
+
 @pytest.fixture
 def run(make_settings: Callable[..., Settings]) -> Callable[..., EagerResult]:
     """Runs a task of ours in this process, with the arguments given."""
@@ -59,7 +67,7 @@ def run(make_settings: Callable[..., Settings]) -> Callable[..., EagerResult]:
 
         @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
         def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-            return run_job(self, args, kwargs, RetrieveTopK, held.answer, settings, 0.0)
+            return run_job(self, args, kwargs, answering(held.answer, settings))
 
         return task.apply(args, kwargs)
 
@@ -216,7 +224,7 @@ def test_a_job_is_tried_for_as_long_as_an_outage_may_last(
 
     @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
     def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, RetrieveTopK, engine.answer, settings, 0.0)
+        return run_job(self, args, kwargs, answering(engine.answer, settings))
 
     waited = [0.0]
     headers: dict[str, Any] | None = {"delivery_info": {"exchange": "", "routing_key": "tried"}}
@@ -237,7 +245,7 @@ def test_a_sender_can_only_shorten_how_long_its_job_is_tried(make_settings: Call
 
     @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
     def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, RetrieveTopK, Engine(Unavailable("away")).answer, settings, 0.0)
+        return run_job(self, args, kwargs, answering(Engine(Unavailable("away")).answer, settings))
 
     sent = {"delivery_info": {"exchange": "", "routing_key": "tried"}}
     assert put_off(app, {**sent, "outage_seconds": 86_400}) is None
@@ -256,7 +264,7 @@ def test_a_job_that_can_not_be_put_off_goes_back_as_it_is(make_settings: Callabl
 
     @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
     def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, RetrieveTopK, Engine(Unavailable("away")).answer, settings, 0.0)
+        return run_job(self, args, kwargs, answering(Engine(Unavailable("away")).answer, settings))
 
     request = {"id": "2", "args": (JOB,), "kwargs": {}, "hostname": "here", "is_eager": False, "delivery_info": {}}
     done = trace_task(task, "2", (JOB,), {}, request, app=app)
@@ -278,7 +286,7 @@ def test_a_failed_job_leaves_hardly_anything_to_garbage_collection(
 
     @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
     def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, RetrieveTopK, fail, settings, 0.0)
+        return run_job(self, args, kwargs, answering(fail, settings))
 
     def run() -> int:
         request = {"id": "1", "args": (JOB,), "kwargs": {}, "hostname": "here", "is_eager": False, "delivery_info": {}}

@@ -36,6 +36,22 @@ BUNDLE = 18
 """Message type to a pool process: several jobs."""
 
 
+class SentJob(Protocol):
+    """Job with its arguments."""
+
+    @property
+    def task(self) -> str:
+        """Name of its task."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+    @property
+    def args(self) -> Any:
+        """Its arguments."""
+
+
 class BundledJob(NamedTuple):
     """Job of a bundle.
 
@@ -58,7 +74,7 @@ class Together(Protocol):
     def accepts(self, task: str, content: Any) -> bool:
         """Return whether a job may be in a bundle, by its task and its message's content."""
 
-    def answer(self, jobs: Sequence[BundledJob]) -> Collection[str]:
+    def answer(self, jobs: Sequence[SentJob]) -> Collection[str]:
         """Answer jobs, for the tasks that run next; return the ids of those answered."""
 
     def forget(self) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from retrieval_client.contract.base import JobT
     from worker.jobs.context import Report
     from worker.queue.metrics import Metrics
+    from worker.queue.together import AnsweredTogether
     from worker.settings import Settings
 
     Answer: TypeAlias = Callable[[JobT, JobContext], dict[str, Any]]
@@ -167,6 +168,32 @@ def counted_outcome_of(
     finally:
         metrics.job(job.task, counted, time.perf_counter() - started, answered)
     return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Finds the outcomes of jobs of all tasks.
+
+    Attributes:
+        tasks: type of job, and what answers one, by the task's name.
+        settings: the worker's settings.
+        find: `outcome_of`, or one like it.
+        together: answers jobs of a bundle.
+    """
+
+    tasks: Mapping[str, tuple[type[Any], Answer[Any]]]
+    settings: Settings
+    find: Callable[..., Outcome]
+    together: AnsweredTogether
+
+    def outcome(self, job: DeliveredJob, started: float, report: Report) -> Outcome:
+        """Return a job's outcome, also of one that was answered with others; see `outcome_of`."""
+        model, answer = self.tasks[job.task]
+        answered = self.together.take(job.id)
+        if answered is None:
+            return self.find(job, model, answer, self.settings, started, None, report)
+        begun = started - answered.seconds
+        return self.find(job, model, lambda *_: answered.answer, self.settings, begun, answered.checked, report)
 
 
 def _check_principal(context: JobContext) -> None:

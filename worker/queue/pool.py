@@ -32,6 +32,7 @@ from celery.concurrency import asynpool, prefork
 
 from worker.queue import time_limit
 from worker.queue.bundles import BUNDLE, LEAVING, SEVERAL, Jobs, was_in_bundle
+from worker.queue.places import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -47,18 +48,6 @@ _KILLED_SECONDS = 1.0
 
 _MAINTENANCE_SECONDS = 1.0
 """Interval between checks for processes that died or do not start."""
-
-_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
-"""Pause before the fork after the second process in a row that died at its start; it doubles with each further one."""
-
-_PROVEN_SECONDS = 60.0
-"""A process that has been ready for so long, or has begun a job, did not die at its start."""
-
-_SLOW_SECONDS = 10.0
-"""Time after which a process that is not ready is logged, and again each time that its age has doubled."""
-
-_START_SECONDS = 600.0
-"""Time after which a process that is not ready counts as stuck and is killed; doubles with each such death."""
 
 
 class _Readers:
@@ -139,60 +128,6 @@ class _TimeLimits(pool.TimeoutHandler):
             super().on_hard_timeout(job)
 
 
-class _Place:
-    """Place of one process after another in the pool.
-
-    Attributes:
-        process: the current process; None once it has ended.
-        is_proven: True if it has begun a job.
-        ready_at: when it became ready, by `time.monotonic`; None before.
-        deaths: number of processes in a row that died at their start.
-    """
-
-    def __init__(self) -> None:
-        self.process: Any = None
-        self.is_proven = False
-        self.ready_at: float | None = None
-        self.deaths = 0
-        self._next_fork = 0.0
-
-    def begin(self, process: Any, now: float) -> None:
-        """Note a process that was just forked."""
-        self.process, self.is_proven, self.ready_at = process, False, None
-        self._forked_at, self._slow_seconds = now, _SLOW_SECONDS
-
-    def is_due(self, now: float) -> bool:
-        """Return whether the next process may be forked; the last one has ended."""
-        if self.process is not None:
-            self._note_end(now)
-        return now >= self._next_fork
-
-    def _note_end(self, now: float) -> None:
-        self.process = None
-        if self.is_proven or (self.ready_at is not None and now - self.ready_at > _PROVEN_SECONDS):
-            self.deaths = 0
-            return
-        self.deaths += 1
-        pause = 0.0 if self.deaths == 1 else min(_PAUSE_SECONDS * 2.0 ** (self.deaths - 2), _LONGEST_PAUSE_SECONDS)
-        self._next_fork = now + pause
-        logger.error("process died at its start", extra={"deaths": self.deaths, "pause_seconds": pause})
-
-    def is_slow(self, now: float) -> bool:
-        """Return whether the process has not been ready for so long that it is logged now."""
-        is_slow = self.process is not None and self.ready_at is None and now - self._forked_at >= self._slow_seconds
-        if is_slow:
-            self._slow_seconds *= 2
-        return is_slow
-
-    def is_stuck(self, now: float) -> bool:
-        """Return whether the process will probably never be ready."""
-        return self.ready_at is None and now - self._forked_at >= _START_SECONDS * 2.0**self.deaths
-
-    def seconds(self, now: float) -> float:
-        """Return the age of the process."""
-        return now - self._forked_at
-
-
 class _Pool(asynpool.AsynPool):
     """Pool that hands a job to an idle process at once, and never to one that is about to exit."""
 
@@ -213,7 +148,7 @@ class _Pool(asynpool.AsynPool):
         self._bundles: Any = getattr(next(iter(options.get("initargs", ())), None), "bundles", None)
         self._written: dict[int, _Written] = {}
         self._left: dict[int, int] = {}
-        self._places: dict[int, _Place] = {}
+        self._places: dict[int, Place] = {}
         self._job_seconds = 0.0
         self._are_written_later = False
         self.writes = self.written = 0
@@ -413,10 +348,10 @@ class _Pool(asynpool.AsynPool):
 
     def _create_worker_process(self, i: int) -> Any:
         process = super()._create_worker_process(i)
-        self._places.setdefault(i, _Place()).begin(process, time.monotonic())
+        self._places.setdefault(i, Place()).begin(process, time.monotonic())
         return process
 
-    def _places_of(self, pid: int) -> list[_Place]:
+    def _places_of(self, pid: int) -> list[Place]:
         return [place for place in self._places.values() if place.process is not None and place.process.pid == pid]
 
     def _proving(self, on_ack: Callable[..., None]) -> Callable[..., None]:
@@ -434,12 +369,12 @@ class _Pool(asynpool.AsynPool):
         del exitcodes
         now, taken = time.monotonic(), {process.index for process in self._pool}
         free = [index for index in range(self._processes) if index not in taken]
-        due = [index for index in free if self._places.setdefault(index, _Place()).is_due(now)]
+        due = [index for index in free if self._places.setdefault(index, Place()).is_due(now)]
         for index in due[: self._processes - len(self._pool)]:
             if self._state == RUN:
                 self._create_worker_process(index)
 
-    def _watch_start(self, place: _Place) -> None:
+    def _watch_start(self, place: Place) -> None:
         """Log a process that is not ready, and kill one that is stuck; not one whose report was not read yet."""
         now = time.monotonic()
         if not place.is_slow(now):

@@ -19,7 +19,7 @@ from worker.jobs import drift
 from worker.jobs.drift import VERIFY_RUNS
 from worker.queue.bundles import Bundles
 from worker.queue.codec import JobResult
-from worker.queue.outcome import DeliveredJob, Outcome, counted_outcome_of, outcome_of
+from worker.queue.outcome import Answers, DeliveredJob, Outcome, counted_outcome_of, outcome_of
 from worker.queue.request import summarise
 from worker.queue.together import AnsweredTogether
 from worker.queue.transport.inspection import OUTAGE_HEADER
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
-    from retrieval_client.contract.base import JobT
     from retrieval_client.contract.jobs import Job
     from worker.jobs.context import JobContext
     from worker.jobs.engine import Engine
@@ -92,30 +91,20 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
     # A standby's lag is checked in each search's own transaction.
     greatest = 1 if settings.of_the_standby else rules.bundle
     app.bundles = Bundles(greatest, rules.bundle_ms / 1000, together)
-    for task in TASKS:
-        _define(app, task.name, task.job, partial(_answer, engine, task.name), settings, find, together)
+    handlers: dict[str, tuple[type[Any], Answer[Any]]]
+    handlers = {task.name: (task.job, partial(_answer, engine, task.name)) for task in TASKS}
     if settings.verify.every_minutes:
         verify = drift.scheduled(settings)
-        _define(app, VERIFY_RUNS, VerifyRuns, lambda _, __: verify(engine().verifying), settings, find, together)
+        handlers[VERIFY_RUNS] = VerifyRuns, lambda _, __: verify(engine().verifying)
+    app.answers = Answers(handlers, settings, find, together)
+    for name in handlers:
+        _define(app, name, app.answers)
 
 
-def _define(
-    app: Celery,
-    name: str,
-    model: type[JobT],
-    answer: Answer[JobT],
-    settings: Settings,
-    find: Callable[..., Outcome],
-    together: AnsweredTogether,
-) -> None:
+def _define(app: Celery, name: str, answers: Answers) -> None:
     @app.task(bind=True, base=RetrievalTask, shared=False, name=name)
     def task(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
-        started = time.perf_counter()
-        answered = together.take(self.request.id)
-        if answered is None:
-            return run_job(self, args, kwargs, model, answer, settings, started, find=find)
-        begun = started - answered.seconds
-        return run_job(self, args, kwargs, model, lambda *_: answered.answer, settings, begun, answered.checked, find)
+        return run_job(self, args, kwargs, answers)
 
 
 def _answer(engine: Callable[[], Engine], task: str, job: Job, context: JobContext) -> dict[str, Any]:
@@ -123,35 +112,21 @@ def _answer(engine: Callable[[], Engine], task: str, job: Job, context: JobConte
     return engine().handlers[task](job, context)
 
 
-def run_job(
-    task: RetrievalTask,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    model: type[JobT],
-    answer: Answer[JobT],
-    settings: Settings,
-    started: float,
-    checked: tuple[JobT, JobContext] | None = None,
-    find: Callable[..., Outcome] = outcome_of,
-) -> JobResult:
+def run_job(task: RetrievalTask, args: tuple[Any, ...], kwargs: dict[str, Any], answers: Answers) -> JobResult:
     """Find a job's outcome, and tell Celery of it.
 
     Args:
         task: its task, with the delivery's request.
         args: its positional arguments.
         kwargs: its keyword arguments.
-        model: the type of job.
-        answer: answers a checked job.
-        settings: the worker's settings.
-        started: when it began, by `time.perf_counter`.
-        checked: the job and its context, if it was checked already.
-        find: finds the outcome.
+        answers: finds the outcome.
 
     Raises:
         RetrievalError: as `retrieval_client.errors` classifies it.
         celery.exceptions.Retry: Postgres or Redis is unavailable, for less than the longest outage so far.
         celery.exceptions.Reject: so is the broker's Redis: the message is requeued unchanged.
     """
+    started = time.perf_counter()
 
     def report(stage: str, done: int, total: int) -> None:
         """Publish the job's progress for the backend or Flower; failures are ignored."""
@@ -159,7 +134,7 @@ def run_job(
             task.update_state(state="PROGRESS", meta={"stage": stage, "done": done, "total": total})
 
     job = DeliveredJob(task.name, task.request.id, args, kwargs, vars(task.request))
-    outcome = find(job, model, answer, settings, started, checked, report)
+    outcome = answers.outcome(job, started, report)
     if isinstance(outcome.result, JobResult):
         return outcome.result
     if outcome.state == "RETRY":

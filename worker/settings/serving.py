@@ -337,6 +337,7 @@ class WorkerSettings(Section):
         remote_control: Commands of Celery's remote control that workers accept besides inspection and pool size
             (docs/redis.md).
         soft_shutdown_seconds: Time for running jobs to finish after SIGQUIT (docs/operations.md#stop).
+        process_claims: Pool processes claim, answer and acknowledge their own jobs. New, not finished: no callbacks.
     """
 
     prefetch_multiplier: int = Field(1, ge=1, le=4)
@@ -356,6 +357,7 @@ class WorkerSettings(Section):
     send_task_events: bool = True
     remote_control: list[ControlCommand] = []
     soft_shutdown_seconds: float = Field(30.0, ge=0)
+    process_claims: bool = False
 
     @model_validator(mode="before")
     @classmethod

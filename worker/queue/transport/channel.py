@@ -574,7 +574,7 @@ class Channel(kombu_redis.Channel):
             counts = pipe.execute()
         for (_, refusal), letter, count in zip(refused, letters, counts, strict=True):
             if count is not None:
-                self._log_dead_letter(claim.queue, refusal, letter, count)
+                dead_letters.log_dead_letter(claim.queue, refusal, letter, count)
         return len(refused)
 
     def _dead_letter_unacked(
@@ -608,20 +608,7 @@ class Channel(kombu_redis.Channel):
                 dead_letters.add(pipe, message.queue, letter, count, self.rules)
                 unacked.forget(pipe, tag, message.queue, digest)
                 pipe.execute()
-            self._log_dead_letter(message.queue, refusal, letter, count)
-
-    @staticmethod
-    def _log_dead_letter(queue: str, refusal: Refusal, letter: dict[str, Any], count: int) -> None:
-        log.error(
-            "message dead-lettered",
-            queue=queue,
-            reason=refusal.reason,
-            error=letter["error"],
-            task_id=refusal.id if refusal.id and re.fullmatch(r"[\w.-]{1,64}", refusal.id) else "",
-            digest=letter["digest"],
-            bytes=letter["bytes"],
-            deliveries=count,
-        )
+            dead_letters.log_dead_letter(message.queue, refusal, letter, count)
 
     # --- maintenance --------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from retrieval_client.errors import InvalidJob
+from worker.adapters import logs
 from worker.queue.transport import delayed, keys
 from worker.queue.transport.excerpts import is_excerpt, sent_bytes
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from worker.queue.transport.inspection import Refusal, Rules
+
+log = logs.logger("worker.transport")
 
 _CUT = b"cut"
 _NAME = b"principal_token"
@@ -148,6 +151,20 @@ def dead_letter(
     places = (place, keys.dead(queue), keys.deliveries(queue))
     pairs = [part for pair in fields.items() for part in pair]
     pipe.eval(_DEAD_LETTER, len(places), *places, raw, digest, rules.dead_entries, *pairs)
+
+
+def log_dead_letter(queue: str, refusal: Refusal, letter: dict[str, Any], count: int) -> None:
+    """Log an entry, as `compose` made it, and how often its message was delivered."""
+    log.error(
+        "message dead-lettered",
+        queue=queue,
+        reason=refusal.reason,
+        error=letter["error"],
+        task_id=refusal.id if refusal.id and re.fullmatch(r"[\w.-]{1,64}", refusal.id) else "",
+        digest=letter["digest"],
+        bytes=letter["bytes"],
+        deliveries=count,
+    )
 
 
 def add(pipe: redis.client.Pipeline, queue: str, fields: dict[str, Any], deliveries: int, rules: Rules) -> None:

@@ -1,0 +1,74 @@
+"""Places of a pool's processes: when the next one may be forked after one that died at its start."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+logger = logging.getLogger("worker.prefork")
+
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
+"""Pause before the fork after the second process in a row that died at its start; it doubles with each further one."""
+
+_PROVEN_SECONDS = 60.0
+"""A process that has been ready for so long, or has begun a job, did not die at its start."""
+
+_SLOW_SECONDS = 10.0
+"""Time after which a process that is not ready is logged, and again each time that its age has doubled."""
+
+_START_SECONDS = 600.0
+"""Time after which a process that is not ready counts as stuck and is killed; doubles with each such death."""
+
+
+class Place:
+    """Place of one process after another in the pool.
+
+    Attributes:
+        process: the current process; None once it has ended.
+        is_proven: True if it has begun a job.
+        ready_at: when it became ready, by `time.monotonic`; None before.
+        deaths: number of processes in a row that died at their start.
+    """
+
+    def __init__(self) -> None:
+        self.process: Any = None
+        self.is_proven = False
+        self.ready_at: float | None = None
+        self.deaths = 0
+        self._next_fork = 0.0
+
+    def begin(self, process: Any, now: float) -> None:
+        """Note a process that was just forked."""
+        self.process, self.is_proven, self.ready_at = process, False, None
+        self._forked_at, self._slow_seconds = now, _SLOW_SECONDS
+
+    def is_due(self, now: float) -> bool:
+        """Return whether the next process may be forked; the last one has ended."""
+        if self.process is not None:
+            self._note_end(now)
+        return now >= self._next_fork
+
+    def _note_end(self, now: float) -> None:
+        self.process = None
+        if self.is_proven or (self.ready_at is not None and now - self.ready_at > _PROVEN_SECONDS):
+            self.deaths = 0
+            return
+        self.deaths += 1
+        pause = 0.0 if self.deaths == 1 else min(_PAUSE_SECONDS * 2.0 ** (self.deaths - 2), _LONGEST_PAUSE_SECONDS)
+        self._next_fork = now + pause
+        logger.error("process died at its start", extra={"deaths": self.deaths, "pause_seconds": pause})
+
+    def is_slow(self, now: float) -> bool:
+        """Return whether the process has not been ready for so long that it is logged now."""
+        is_slow = self.process is not None and self.ready_at is None and now - self._forked_at >= self._slow_seconds
+        if is_slow:
+            self._slow_seconds *= 2
+        return is_slow
+
+    def is_stuck(self, now: float) -> bool:
+        """Return whether the process will probably never be ready."""
+        return self.ready_at is None and now - self._forked_at >= _START_SECONDS * 2.0**self.deaths
+
+    def seconds(self, now: float) -> float:
+        """Return the age of the process."""
+        return now - self._forked_at

@@ -1,0 +1,81 @@
+"""Remote control's commands about jobs, of a worker whose processes claim their own."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from celery.worker import state as worker_state
+from celery.worker.control import control_command, inspect_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from worker.queue.processes.pool import Member
+
+
+def _shown(state: Any, member: Member, position: int, task: str, task_id: str) -> dict[str, Any]:
+    slot = member.slot
+    return {
+        "id": task_id,
+        "name": task,
+        "args": ["(job)"],
+        "kwargs": {},
+        "type": task,
+        "hostname": state.hostname,
+        "time_start": time.time() - (time.monotonic() - slot.since),
+        "acknowledged": False,
+        "delivery_info": {"exchange": "", "routing_key": slot.place.partition(".inflight.")[0], "priority": 0},
+        "worker_pid": member.pid,
+        "is_running": bool(slot.together) or position == slot.position,
+    }
+
+
+def _jobs(state: Any) -> Iterator[dict[str, Any]]:
+    for job in state.consumer.pool.running():
+        yield _shown(state, *job)
+
+
+@inspect_command(name="active", alias="dump_active")
+def active(state: Any, safe: bool = False, **_: Any) -> list[dict[str, Any]]:
+    """Jobs that run."""
+    del safe
+    return [job for job in _jobs(state) if job.pop("is_running")]
+
+
+@inspect_command(name="reserved", alias="dump_reserved")
+def reserved(state: Any, **_: Any) -> list[dict[str, Any]]:
+    """Jobs that a process has and does not run yet."""
+    return [job for job in _jobs(state) if not job.pop("is_running")]
+
+
+@inspect_command(name="scheduled", alias="dump_schedule")
+def scheduled(_: Any, **__: Any) -> list[dict[str, Any]]:
+    """Nothing: delayed jobs wait in Redis."""
+    return []
+
+
+@inspect_command(name="query_task", args=[("ids", str)], signature="[id1 [id2 [... [idN]]]]")
+def query_task(state: Any, ids: str | Sequence[str], **_: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+    """State of jobs that this worker has, by their ids."""
+    asked = {ids} if isinstance(ids, str) else {*ids}
+    known = [job for job in _jobs(state) if job["id"] in asked]
+    return {job["id"]: ("active" if job.pop("is_running") else "reserved", job) for job in known}
+
+
+@control_command(name="revoke", variadic="task_id", signature="[id1 [id2 [... [idN]]]]")
+def revoke(state: Any, task_id: str | Sequence[str], terminate: bool = False, **_: Any) -> dict[str, str]:
+    """Revoke jobs: they are not begun; with ``terminate``, the process of one that runs is ended."""
+    ids = [task_id] if isinstance(task_id, str) else [*task_id]
+    worker_state.revoked.update(ids)
+    for revoked in ids:
+        state.consumer.pool.revoke(revoked, terminate=terminate)
+    return {"ok": f"tasks {', '.join(ids)} {'terminating' if terminate else 'flagged as revoked'}"}
+
+
+@control_command(name="terminate", variadic="task_id", args=[("signal", str)], signature="<signal> [id1 [id2 [...]]]")
+def terminate(state: Any, signal: str, task_id: str | Sequence[str], **_: Any) -> dict[str, str]:
+    """Revoke jobs, and end the process of one that runs."""
+    del signal  # a process that is asked to stop would end its job first
+    answer: dict[str, str] = revoke(state, task_id, terminate=True)
+    return answer

@@ -1,0 +1,98 @@
+"""Events of jobs, for Flower, as Celery sends them; sent by the process that runs the jobs, some at a time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from retrieval_client.errors import RetrievalError
+from worker.adapters import logs
+from worker.queue.request import summarise
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from celery import Celery
+
+    from worker.queue.outcome import Outcome
+    from worker.queue.processes.process import ClaimedJob
+    from worker.queue.processes.table import Head
+
+log = logs.logger("worker.events")
+
+_SECONDS, _AT_ONCE = 0.25, 256
+"""Longest time that events are kept, and most of them: each alone would cost a round trip."""
+
+
+class Events:
+    """Events of a process.
+
+    Args:
+        app: the Celery app.
+        hostname: the worker's name.
+        head: says whether events are sent.
+    """
+
+    def __init__(self, app: Celery, hostname: str, head: Head) -> None:
+        self._app = app
+        self._hostname = hostname
+        self._head = head
+        self._dispatcher: Any = None
+        self._flushed = 0.0
+
+    def begun(self, jobs: Sequence[ClaimedJob]) -> None:
+        """Tell that jobs were received, and begin."""
+        for claimed in jobs if self._head.sends_events else ():
+            job, headers = claimed.job, claimed.job.headers
+            self._send(
+                "task-received",
+                uuid=job.id,
+                name=job.task,
+                args=summarise(job.args),
+                kwargs="{}",
+                root_id=headers.get("root_id"),
+                parent_id=headers.get("parent_id"),
+                retries=job.retries,
+                eta=None,
+                expires=headers.get("expires"),
+            )
+            self._send("task-started", uuid=job.id)
+
+    def ended(self, claimed: ClaimedJob, outcome: Outcome, seconds: float) -> None:
+        """Tell that a try of a job ended."""
+        if not self._head.sends_events:
+            return
+        if isinstance(outcome.result, RetrievalError):
+            kind = "task-retried" if outcome.state == "RETRY" else "task-failed"
+            self._send(kind, uuid=claimed.job.id, exception=type(outcome.result).__name__, traceback="")
+        else:
+            self._send("task-succeeded", uuid=claimed.job.id, result=repr(outcome.result), runtime=seconds)
+        if time.monotonic() - self._flushed > _SECONDS:
+            self.flush()
+
+    def revoked(self, claimed: ClaimedJob) -> None:
+        """Tell that a revoked job will not run."""
+        if self._head.sends_events:
+            self._send("task-revoked", uuid=claimed.job.id, terminated=False, signum=None, expired=False)
+
+    def _send(self, kind: str, **fields: Any) -> None:
+        if self._dispatcher is None:
+            self._dispatcher = self._app.events.Dispatcher(
+                self._app.connection_for_write(),
+                hostname=self._hostname,
+                buffer_group={"task"},
+                buffer_limit=_AT_ONCE,
+                on_send_buffered=None,
+            )
+            self._flushed = time.monotonic()
+        self._dispatcher.send(kind, **fields)
+
+    def flush(self) -> None:
+        """Send what is kept; a failure is logged, and the events are kept for the next time."""
+        if self._dispatcher is None:
+            return
+        self._flushed = time.monotonic()
+        try:
+            self._dispatcher.flush(errors=True, groups=["task"])
+        except Exception as error:  # noqa: BLE001 -- of any broker; jobs go on without events
+            log.warning("events not sent", error=type(error).__name__)

@@ -1,0 +1,208 @@
+"""All that the main process asks of Redis: to renew its processes' owners, tidy up dead ones, requeue delayed messages.
+
+A thread, because Redis may not answer for a while and the main process must watch its processes meanwhile.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+import redis
+
+from retrieval_client.errors import RetrievalError, TimedOut
+from worker.adapters import logs
+from worker.queue import records
+from worker.queue.claims import ALONE, UNCOUNTED, Tidier, renew
+from worker.queue.processes.process import revocation
+from worker.queue.records import Record
+from worker.queue.transport import delayed, inspection, keys
+from worker.queue.transport.owners import (
+    AGAIN_SECONDS,
+    BEAT_SECONDS,
+    LIFE_SECONDS,
+    STOPPING_BEAT_SECONDS,
+    STOPPING_LIFE_SECONDS,
+    RenewalLog,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Literal
+
+    from worker.queue.processes.table import Slot
+    from worker.queue.records import RecordStore
+    from worker.queue.transport.inspection import Rules
+
+log = logs.logger("worker.keeper")
+
+_LOOK_SECONDS = 1.0
+"""Interval between looks at what waits, is due or was deferred."""
+
+_DEAD_SECONDS = 2.0
+_TURN_SECONDS = 0.25
+
+
+class DeadProcess(NamedTuple):
+    """A process that is gone, and what it did, by its slot.
+
+    Attributes:
+        places: its lists.
+        place: the list that holds the jobs that it ran; empty: it ran none.
+        number: the place in that list of the one that ran.
+        together: whether all of these ran.
+        cause: why it was ended by the main process, if it was.
+    """
+
+    places: Sequence[str]
+    place: str
+    number: int
+    together: bool
+    cause: Literal["", "time limit", "revoked"]
+
+    @classmethod
+    def of(cls, slot: Slot, cause: Literal["", "time limit", "revoked"]) -> DeadProcess:
+        """Return what a slot says of its process."""
+        is_running = bool(slot.running)
+        number = slot.place_of(slot.position) if is_running else 0
+        return cls(slot.places, slot.place if is_running else "", number, bool(slot.together), cause)
+
+
+class Keeper:
+    """The thread.
+
+    Args:
+        client: client of the broker, of its own.
+        store: stores records; its client is its own, too.
+        name: the worker's name, for the owners' keys.
+        queues: names of the queues.
+        slots: returns the slots of the processes that live.
+        rules: limits of messages.
+        seconds: time for which a record is kept.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        store: RecordStore,
+        name: str,
+        queues: Sequence[str],
+        slots: Callable[[], Sequence[Slot]],
+        rules: Rules,
+        seconds: int,
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._name = name
+        self._queues = queues
+        self._slots = slots
+        self._rules = rules
+        self._seconds = seconds
+        self._tidier = Tidier(client)
+        self._dead: queue.SimpleQueue[DeadProcess] = queue.SimpleQueue()
+        self._unsettled: list[DeadProcess] = []
+        self._renewals = RenewalLog()
+        self._next_beat = self._next_look = self._next_dead = float("-inf")
+        self._is_stopping = False
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self.waiting = 0
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def settle(self, process: DeadProcess) -> None:
+        """Requeue what a dead process held; retried until it is done."""
+        self._dead.put(process)
+
+    def hurry(self) -> None:
+        """Let owners live shorter: the worker was asked to stop, and may be killed."""
+        self._is_stopping = True
+
+    def stop(self, seconds: float) -> None:
+        """Settle what is left, for some time at most, and stop the thread."""
+        until = time.monotonic() + seconds
+        while (self._unsettled or not self._dead.empty()) and time.monotonic() < until:
+            self._stopped.wait(_TURN_SECONDS / 10)
+        self._stopped.set()
+        self._thread.join(max(0.1, until - time.monotonic()))
+
+    # --- the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            with contextlib.suppress(queue.Empty):
+                self._unsettled.append(self._dead.get(timeout=_TURN_SECONDS))
+            try:
+                self._turn(time.monotonic())
+            except (redis.RedisError, OSError) as error:
+                log.warning("maintenance postponed", error=type(error).__name__)
+                self._stopped.wait(AGAIN_SECONDS)
+        self._client.connection_pool.disconnect()
+
+    def _turn(self, now: float) -> None:
+        self._renew(now)
+        while self._unsettled:
+            self._settle(self._unsettled[0])
+            del self._unsettled[0]
+        if now >= self._next_look:
+            self._next_look = now + _LOOK_SECONDS
+            self._look()
+        if now >= self._next_dead:
+            self._next_dead = now + _DEAD_SECONDS
+            self._tidier.tidy_dead()
+
+    def _renew(self, now: float) -> None:
+        if now < self._next_beat:
+            return
+        life = STOPPING_LIFE_SECONDS if self._is_stopping else LIFE_SECONDS
+        try:
+            for slot in self._slots():
+                if places := slot.places:
+                    renew(self._client.execute_command, places, keys.owner_value(self._name, slot.ended), life)
+        except (redis.RedisError, OSError) as error:
+            self._renewals.failed(error, now)
+            raise
+        self._renewals.renewed()
+        self._next_beat = now + (STOPPING_BEAT_SECONDS if self._is_stopping else BEAT_SECONDS)
+
+    def _look(self) -> None:
+        waiting = 0
+        for name in self._queues:
+            while delayed.promote(self._client, name):
+                pass
+            delayed.requeue_deferred(self._client, name, 2 * len(self._slots()), 0)
+            waiting += self._client.llen(name)
+        self.waiting = waiting
+
+    def _settle(self, process: DeadProcess) -> None:
+        """Requeue what a process held: what it ran counts, or is answered; what had not begun does neither."""
+        for place in process.places:
+            mode: str | int = UNCOUNTED
+            if place == process.place:
+                mode = ALONE if process.together else process.number
+                if process.cause and not process.together and self._answer(process):
+                    mode = UNCOUNTED
+            moved = self._tidier.tidy(place, mode)
+            if moved:
+                log.warning("claims of a dead process requeued", queue=keys.parse_inflight(place)[0], messages=moved)
+
+    def _answer(self, process: DeadProcess) -> bool:
+        """Store the outcome of a job whose process was ended for it, and remove its message."""
+        raw = self._client.lindex(process.place, -1 - process.number)
+        task_id = inspection.glimpse_id(raw, self._rules) if isinstance(raw, bytes) else None
+        if task_id is None or not isinstance(raw, bytes):
+            return False
+        self._store.put([self._ended(task_id, process.cause)])
+        self._client.lrem(process.place, 1, raw)  # type: ignore[arg-type] # redis-py knows text only
+        return True
+
+    def _ended(self, task_id: str, cause: str) -> Record:
+        if cause == "revoked":
+            return revocation(task_id, self._seconds)
+        error: RetrievalError = TimedOut("the job ran longer than its time limit, and its process was ended")
+        return Record(task_id, records.compose(task_id, "FAILURE", records.failure(error)), self._seconds)

@@ -1,0 +1,112 @@
+"""Parts of a worker whose processes claim their own jobs: in the main process, and in each of these."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING, Any
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from worker.queue import connections
+from worker.queue.claims import Claims
+from worker.queue.processes.events import Events
+from worker.queue.processes.keeper import Keeper
+from worker.queue.processes.process import Limits, Process
+from worker.queue.records import RecordStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from celery import Celery
+
+    from worker.queue.outcome import Answers
+    from worker.queue.processes.consumer import Consumer
+    from worker.queue.processes.table import Head, Slot
+    from worker.queue.transport.inspection import Rules
+    from worker.settings import Settings
+
+_SOCKETS = {name: value for name, value in connections.SOCKETS.items() if name != "retry_on_timeout"}
+
+
+class Processes:
+    """The parts.
+
+    Args:
+        app: the Celery app.
+        settings: the worker's settings.
+        rules: limits of messages.
+        answers: finds the outcomes of jobs.
+
+    Attributes:
+        consumer: Celery's consumer; None before it is made.
+    """
+
+    def __init__(self, app: Celery, settings: Settings, rules: Rules, answers: Answers) -> None:
+        self._app = app
+        self._settings = settings
+        self._rules = rules
+        self._answers = answers
+        self._keeper: Keeper | None = None
+        self.consumer: Consumer | None = None
+
+    @property
+    def queues(self) -> list[str]:
+        """Names of the queues that this worker serves."""
+        return [queue.name for queue in self._app.amqp.queues.consume_from.values()]
+
+    def keeper(self, hostname: str, slots: Callable[[], Sequence[Slot]]) -> Keeper:
+        """Make the main process's keeper."""
+        seconds = self._settings.worker.result_expires_seconds
+        self._keeper = Keeper(self._broker(), self._store(), hostname, self.queues, slots, self._rules, seconds)
+        return self._keeper
+
+    def hurry(self) -> None:
+        """Let owners live shorter from now on."""
+        if self._keeper is not None:
+            self._keeper.hurry()
+
+    def run(self, slot: Slot, head: Head, hostname: str, limits: tuple[Any, Any, Any], parent: int) -> None:
+        """Run a process until it leaves."""
+        worker = self._settings.worker
+        soft, most_jobs, most_memory = limits
+        bundle = 1 if self._settings.of_the_standby else worker.bundle
+        client = self._broker()
+        Process(
+            Claims(client, self.queues, _name(), slot.announce, self._rules.max_bytes),
+            self._store(),
+            client,
+            self._answers,
+            self._rules,
+            Limits(
+                soft or 0.0,
+                most_jobs or 0,
+                most_memory or 0,
+                bundle,
+                worker.bundle_ms / 1000,
+                worker.result_expires_seconds,
+            ),
+            head,
+            slot,
+            Events(self._app, hostname, head),
+            parent,
+        ).run()
+
+    def _broker(self) -> redis.Redis:
+        return redis.Redis.from_url(self._app.conf.broker_url, retry=Retry(NoBackoff(), 0), **_SOCKETS)
+
+    def _store(self) -> RecordStore:
+        client = redis.Redis.from_url(self._app.conf.result_backend, retry=Retry(NoBackoff(), 0), **_SOCKETS)
+        broker, results = self._broker().get_connection_kwargs(), client.get_connection_kwargs()
+        is_on_broker = [broker.get(name) for name in _SERVER] == [results.get(name) for name in _SERVER]
+        return RecordStore(client, is_on_broker=is_on_broker)
+
+
+_SERVER = ("host", "port", "path")
+
+
+def _name() -> str:
+    """Return the name of this process, for its owners: HOST-PID."""
+    return f"{socket.gethostname()[:40]}-{os.getpid()}"

@@ -1,0 +1,335 @@
+"""Celery pool whose processes claim their own jobs: here they are forked, watched, ended, and tidied up after."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import stat
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from billiard.process import current_process
+from celery import signals
+from celery.concurrency.base import BasePool
+from celery.worker import state as worker_state
+
+from worker.adapters import logs
+from worker.queue.places import Place
+from worker.queue.processes.keeper import DeadProcess
+from worker.queue.processes.process import revocation_key
+from worker.queue.processes.table import State, Table
+from worker.queue.remote_control import MOST_PROCESSES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from worker.queue.processes.keeper import Keeper
+    from worker.queue.processes.table import Slot
+
+log = logs.logger("worker.pool")
+
+_LOOK_SECONDS = 0.1
+"""Interval between looks at what the processes do."""
+
+_SETTLE_SECONDS = 3.0
+"""Time that the worker waits at its end until what dead processes held is requeued."""
+
+Cause = Literal["", "time limit", "revoked"]
+
+
+class Member:
+    """A process of the pool.
+
+    Attributes:
+        number: its place in the pool.
+        slot: its part of the table.
+        pid: its id.
+        pipe: a file that can be read once it has ended.
+        cause: why it was ended, if it was.
+    """
+
+    def __init__(self, number: int, slot: Slot, pid: int, pipe: int) -> None:
+        self.number = number
+        self.slot = slot
+        self.pid = pid
+        self.pipe = pipe
+        self.cause: Cause = ""
+
+    @property
+    def is_leaving(self) -> bool:
+        """True if it takes no more jobs."""
+        return bool(self.slot.is_leaving)
+
+    def end(self, cause: Cause) -> None:
+        """Kill it, for the job that it runs."""
+        self.cause = cause
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+
+    def leave(self) -> None:
+        """Ask it to end what it runs, and exit."""
+        self.slot.is_leaving = True
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+
+
+class Pool(BasePool):
+    """The pool.
+
+    Attributes:
+        table: what the processes do.
+        members: the processes that live, by their place.
+    """
+
+    signal_safe = False
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.table = Table(MOST_PROCESSES)
+        self.members: dict[int, Member] = {}
+        self._places = {number: Place() for number in range(MOST_PROCESSES)}
+        self._wanted: int = self.limit
+        self._hub: Any = None
+        self._keeper: Keeper
+        self._ended = 0
+        self._is_ending = False
+        self._alive, self._parent_end = os.pipe()
+
+    # --- processes ----------------------------------------------------------------------------------
+
+    def on_start(self) -> None:
+        """Fork the first processes, and begin to keep what they hold."""
+        import_module("worker.queue.processes.control")  # here only: it replaces Celery's commands
+        self._keeper = self.app.processes.keeper(self.hostname, lambda: [m.slot for m in [*self.members.values()]])
+        self._maintain()
+        self._keeper.start()
+
+    @property
+    def hostname(self) -> str:
+        """Name of the worker."""
+        return str(self.options["initargs"][1])
+
+    def _maintain(self) -> None:
+        """Fork what is missing, each no sooner than it may be."""
+        now = time.monotonic()
+        free = (number for number in range(MOST_PROCESSES) if number not in self.members)
+        for number in free:
+            if self._is_ending or sum(not member.is_leaving for member in self.members.values()) >= self._wanted:
+                return
+            place = self._places[number]
+            if place.is_due(now):
+                self._fork(number)
+                place.begin(self.members[number], now)
+
+    def _fork(self, number: int) -> None:
+        signals.worker_before_create_process.send(sender=self)
+        slot = self.table.slots[number]
+        slot.clear()
+        read, write = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        pid = os.fork()
+        if pid == 0:
+            self._be_process(number, slot, write)
+        os.close(write)
+        self.members[number] = Member(number, slot, pid, read)
+        if self._hub is not None:
+            self._hub.add_reader(read, self._on_exit, number)
+
+    def _be_process(self, number: int, slot: Slot, pipe: int) -> None:
+        """Run a process, in the child; never returns."""
+        status = 1
+        try:
+            _leave_parents_files({pipe, self._alive})
+            current_process().index = number
+            options = self.options
+            limits = (options.get("soft_timeout"), options.get("maxtasksperchild"), options.get("max_memory_per_child"))
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+            signals.worker_process_init.send(sender=None)
+            self.app.processes.run(slot, self.table.head, self.hostname, limits, self._alive)
+            signals.worker_process_shutdown.send(sender=None, pid=os.getpid(), exitcode=0)
+            status = 0
+        except Exception as error:  # noqa: BLE001 -- the main process forks another one
+            fields = {"error": type(error).__name__, "where": logs.where(error)}
+            log.error("process failed", **fields)  # noqa: TRY400 -- no traces in logs
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(status)
+
+    def _on_exit(self, number: int) -> None:
+        """Tidy up after a process that ended, and fork another one if it is missing."""
+        member = self.members.pop(number)
+        if self._hub is not None:
+            self._hub.remove_reader(member.pipe)
+        os.close(member.pipe)
+        _, status = os.waitpid(member.pid, 0)
+        self._ended += member.slot.ended
+        if status and not member.cause:
+            log.error("process lost", pid=member.pid, status=status, jobs=len(member.slot.running))
+        self._keeper.settle(DeadProcess.of(member.slot, member.cause))
+        member.slot.ended = 0
+        self._maintain()
+
+    # --- size ---------------------------------------------------------------------------------------
+
+    def grow(self, n: int = 1) -> None:
+        """Add processes."""
+        self._wanted += n
+        self._maintain()
+
+    def shrink(self, n: int = 1) -> None:
+        """Let idle processes leave, or those that are busy once they have ended what they run."""
+        self._wanted -= n
+        stays = [member for member in self.members.values() if not member.is_leaving]
+        for member in sorted(stays, key=lambda member: member.slot.state != State.IDLE)[:n]:
+            member.leave()
+
+    @property
+    def num_processes(self) -> int:
+        """Number of processes that there should be."""
+        return self._wanted
+
+    @property
+    def busy(self) -> int:
+        """Number of processes that run a job."""
+        return sum(member.slot.state in (State.RUNNING, State.STORING) for member in self.members.values())
+
+    @property
+    def waiting(self) -> int:
+        """Number of jobs that wait."""
+        return self._keeper.waiting
+
+    @property
+    def is_ready(self) -> bool:
+        """True if a process can run jobs."""
+        return any(member.slot.state != State.STARTING for member in self.members.values())
+
+    # --- main loop ----------------------------------------------------------------------------------
+
+    def register_with_event_loop(self, loop: Any) -> None:
+        """Watch the processes."""
+        self._hub = loop
+        for number, member in self.members.items():
+            loop.add_reader(member.pipe, self._on_exit, number)
+        loop.call_repeatedly(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        """End processes whose job runs too long, and those that are stuck at their start; count for Celery."""
+        now, hard = time.monotonic(), self.options.get("timeout")
+        consumer = self.app.processes.consumer
+        self.table.head.sends_events = bool(consumer and getattr(consumer.event_dispatcher, "enabled", False))
+        for member in self.members.values():
+            slot, place = member.slot, self._places[member.number]
+            if slot.state == State.STARTING:
+                self._watch_start(member, place, now)
+                continue
+            place.ready_at = place.ready_at or now
+            place.is_proven |= slot.claims > 0
+            if hard and slot.state == State.RUNNING and now - slot.since > hard:
+                jobs = slot.running
+                log.error(
+                    "hard time limit: the process was killed", task_id=jobs[0].task_id if jobs else "", seconds=hard
+                )
+                member.end("time limit")
+        self._maintain()
+        worker_state.all_total_count[0] = self._ended + sum(member.slot.ended for member in self.members.values())
+
+    @staticmethod
+    def _watch_start(member: Member, place: Place, now: float) -> None:
+        if place.is_stuck(now):
+            log.error("process stuck at its start: it is killed", pid=member.pid, seconds=round(place.seconds(now)))
+            member.end("")
+        elif place.is_slow(now):
+            log.warning("process not ready yet", pid=member.pid, seconds=round(place.seconds(now)))
+
+    def maintain_pool(self, *args: Any, **kwargs: Any) -> None:
+        """Fork what is missing; the autoscaler calls it."""
+        del args, kwargs
+        self._maintain()
+
+    # --- jobs ---------------------------------------------------------------------------------------
+
+    def running(self) -> Iterator[tuple[Member, int, str, str]]:
+        """Yield each job that a process has: the process, its position there, its task and its id."""
+        for member in self.members.values():
+            for job in member.slot.running:
+                yield member, job.position, job.task, job.task_id
+
+    def revoke(self, task_id: str, *, terminate: bool) -> None:
+        """Let no process begin a job, and end the process that runs it."""
+        self.table.head.revoke(revocation_key(task_id))
+        for member, position, _, running in [*self.running()]:
+            if terminate and running == task_id and position == member.slot.position and not member.slot.together:
+                member.end("revoked")
+
+    # --- end ----------------------------------------------------------------------------------------
+
+    def on_stop(self) -> None:
+        """Let each process end what it runs, acknowledge, and exit."""
+        self._end(Member.leave, (self.options.get("timeout") or 60.0) + 1.0)
+
+    def on_terminate(self) -> None:
+        """End the processes at once; what they held is requeued."""
+        self._end(lambda member: member.end(""), _SETTLE_SECONDS)
+
+    def _end(self, ask: Any, seconds: float) -> None:
+        self._is_ending, self._hub = True, None
+        for member in [*self.members.values()]:
+            ask(member)
+        until = time.monotonic() + seconds
+        while self.members and time.monotonic() < until:
+            for number, member in [*self.members.items()]:
+                if _has_ended(member.pipe, _LOOK_SECONDS / 10):
+                    self._on_exit(number)
+        for member in [*self.members.values()]:
+            member.end("")
+            self._on_exit(member.number)
+        self._keeper.stop(_SETTLE_SECONDS)
+
+    def _get_info(self) -> dict[str, Any]:
+        """Return what `inspect stats` shows."""
+        return {
+            **super()._get_info(),
+            "max-concurrency": self._wanted,
+            "processes": [member.pid for member in self.members.values()],
+            "max-tasks-per-child": self.options.get("maxtasksperchild") or "N/A",
+            "timeouts": [self.options.get("soft_timeout") or 0, self.options.get("timeout") or 0],
+            "jobs": {
+                "written": self._ended + sum(member.slot.ended for member in self.members.values()),
+                "writes": sum(member.slot.claims for member in self.members.values()),
+            },
+        }
+
+
+def _has_ended(pipe: int, seconds: float) -> bool:
+    """Return whether a process has ended, waiting for a moment."""
+    return bool(select.select([pipe], [], [], seconds)[0])
+
+
+def _leave_parents_files(kept: set[int]) -> None:
+    """Let go of the main process's connections and event loop.
+
+    Their numbers stay taken, so that what this process opens is not closed by what it inherited.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    files = Path("/proc/self/fd") if Path("/proc/self/fd").is_dir() else Path("/dev/fd")
+    for number in [int(file.name) for file in files.iterdir()]:
+        if number > 2 and number not in kept | {null} and _is_link(number):  # noqa: PLR2004 -- the standard ones
+            os.dup2(null, number)
+
+
+def _is_link(number: int) -> bool:
+    """Return whether a file is a socket, a pipe or of an event loop."""
+    try:
+        mode = os.fstat(number).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISCHR(mode))

@@ -1,0 +1,451 @@
+"""One pool process: claim jobs, answer them, store their outcomes, acknowledge; nothing goes through the main process.
+
+The next claim acknowledges what was claimed before, and it is sent only when all outcomes are stored. So a job of which
+any step fails is still in this process's list, and is requeued by whoever tidies up after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import resource
+import selectors
+import signal
+import socket
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import redis
+
+from retrieval_client.errors import DeadLettered, NotAuthorised, RetrievalError, Unavailable
+from worker.adapters import logs
+from worker.queue import codec, records
+from worker.queue.outcome import DeliveredJob, Outcome
+from worker.queue.processes.table import MOST_JOBS, State
+from worker.queue.records import Record, RecordStore
+from worker.queue.time_limit import Interruptible
+from worker.queue.transport import dead_letters, inspection
+from worker.queue.transport.clock import ServerClock
+from worker.queue.transport.inspection import OUTAGE_HEADER, DelayedMessage, Delivery, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from worker.queue.claims import ClaimedMessage, Claims
+    from worker.queue.outcome import Answers
+    from worker.queue.processes.events import Events
+    from worker.queue.processes.table import Head, Slot
+    from worker.queue.transport.inspection import Rules
+
+log = logs.logger("worker.process")
+
+IDLE_SECONDS = 5.0
+"""Time that Redis blocks a claim on empty queues."""
+
+_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 1.0
+_SHARE = 0.2
+"""Share of the last bundle in the mean time of a job."""
+
+BROKEN = (redis.RedisError, OSError)
+
+
+class Limits(NamedTuple):
+    """Limits of a process.
+
+    Attributes:
+        soft_seconds: time after which a job is interrupted; 0: never.
+        most_jobs: jobs after which it exits; 0: none.
+        most_memory: KiB of memory after which it exits; 0: none.
+        bundle: most jobs of a claim.
+        bundle_seconds: longest time that a bundle may take, by the time that jobs took so far.
+        result_seconds: time for which a record is kept.
+    """
+
+    soft_seconds: float
+    most_jobs: int
+    most_memory: int
+    bundle: int
+    bundle_seconds: float
+    result_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedJob:
+    """A job of this process: its message, as claimed and as inspected."""
+
+    message: ClaimedMessage
+    job: DeliveredJob
+
+    @property
+    def keeps_result(self) -> bool:
+        """False if its sender wants none."""
+        return not self.job.headers["ignore_result"]
+
+
+class _UnstoredError(Exception):
+    """Outcomes could not be stored, and the process was asked to leave."""
+
+
+class Process:
+    """A pool process.
+
+    Args:
+        claims: its claims.
+        store: stores records; its client is its own.
+        client: client of the broker.
+        answers: finds the outcomes of jobs.
+        rules: limits of messages.
+        limits: its own.
+        head, slot: its parts of the table.
+        events: what it tells Flower.
+        parent: a file that can be read once the main process is gone.
+    """
+
+    def __init__(
+        self,
+        claims: Claims,
+        store: RecordStore,
+        client: redis.Redis,
+        answers: Answers,
+        rules: Rules,
+        limits: Limits,
+        head: Head,
+        slot: Slot,
+        events: Events,
+        parent: int,
+    ) -> None:
+        self._claims = claims
+        self._store = store
+        self._client = client
+        self._answers = answers
+        self._rules = rules
+        self._limits = limits
+        self._head = head
+        self._slot = slot
+        self._events = events
+        self._clock = ServerClock(time.monotonic)
+        self._wake = _Wake(parent)
+        self._is_leaving = False
+        self._most = 1
+        self._job_seconds = 0.0
+        self._pause = 0.0
+        self._revocations = head.revocations
+        self._revoked: set[int] = set()
+
+    def run(self) -> None:
+        """Work until it is asked to leave, or has reached a limit."""
+        signal.signal(signal.SIGTERM, self._leave)
+        signal.signal(signal.SIGALRM, Interruptible.on_signal)
+        self._slot.state = State.IDLE
+        while not self._is_leaving:
+            try:
+                self._turn()
+                self._pause = 0.0
+            except BROKEN as error:
+                self._wait_out(error)
+            except _UnstoredError:
+                break
+        with contextlib.suppress(*BROKEN):
+            self._claims.close()
+        self._events.flush()
+
+    def _leave(self, *_: object) -> None:
+        self._is_leaving = True
+        self._slot.is_leaving = True
+
+    def _wait_out(self, error: Exception) -> None:
+        """Wait a moment; the first time of an outage is logged."""
+        if not self._pause:
+            log.warning("Redis lost", error=type(error).__name__)
+        self._slot.state = State.IDLE
+        self._pause = min(max(2 * self._pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
+        self._is_leaving |= self._wake.wait(self._pause)
+
+    def _turn(self) -> None:
+        """Acknowledge what was claimed before, and work on what waits, or comes within a while."""
+        messages = self._claims.take(self._most)
+        if not messages:
+            self._slot.state = State.IDLE
+            self._events.flush()
+            messages = self._claims.wait(IDLE_SECONDS, self._wake.fileno())
+            self._is_leaving |= self._wake.has_lost_parent()
+        if messages and self._is_leaving:
+            self._claims.give_back(messages)
+        elif messages:
+            self._work(messages)
+        if self._is_leaving:
+            self._claims.acknowledge()
+
+    # --- claimed messages ---------------------------------------------------------------------------
+
+    def _work(self, messages: Sequence[ClaimedMessage]) -> None:
+        started = time.perf_counter()
+        jobs = self._kept(self._accepted(self._of_one_list(messages)))
+        if not jobs:
+            return
+        shown = [(claimed.job.task, claimed.job.id, number) for number, claimed in enumerate(jobs)]
+        self._slot.begin(jobs[0].message.place, shown, time.monotonic(), together=len(jobs) > 1)
+        self._events.begun(jobs)
+        self._run(jobs, started)
+        self._slot.ended += len(jobs)
+        self._slot.state = State.IDLE
+        self._adapt(jobs, time.perf_counter() - started)
+        self._is_leaving |= self._is_spent()
+        self._slot.is_leaving = self._is_leaving
+
+    def _of_one_list(self, messages: Sequence[ClaimedMessage]) -> list[ClaimedMessage]:
+        """Give back those that came of another queue at the same moment: another process may be idle."""
+        first = messages[0].place
+        others = [message for message in messages if message.place != first]
+        if others:
+            self._claims.give_back(others)
+        return [message for message in messages if message.place == first]
+
+    def _accepted(self, messages: Sequence[ClaimedMessage]) -> list[ClaimedJob]:
+        """Return the jobs that may run; delay what is not due, and dead-letter what is refused."""
+        jobs: list[ClaimedJob] = []
+        refused: list[tuple[ClaimedMessage, Refusal]] = []
+        now = self._clock.read(self._client)
+        for message in messages:
+            inspected = self._inspect(message)
+            if isinstance(inspected, Refusal):
+                refused.append((message, inspected))
+            elif isinstance(inspected, DelayedMessage):
+                self._claims.delay(message, max(0.0, inspected.due - now.timestamp()))
+            else:
+                args, kwargs = inspected.content[:2]
+                job = DeliveredJob(inspected.headers["task"], inspected.id, args, kwargs, inspected.headers)
+                jobs.append(ClaimedJob(message, job))
+        self._refuse(refused)
+        return self._unrevoked(jobs)
+
+    def _inspect(self, message: ClaimedMessage) -> Delivery | DelayedMessage | Refusal:
+        if message.count > self._rules.max_deliveries:  # whoever should have dead-lettered it died of reading it
+            return _too_often(message, inspection.glimpse_id(message.raw, self._rules), None)
+        inspected = inspection.inspect(message.raw, self._rules, self._clock.read(self._client))
+        if isinstance(inspected, Delivery) and message.count >= self._rules.max_deliveries:
+            return _too_often(message, inspected.id, inspected.headers["task"])
+        return inspected
+
+    def _refuse(self, refused: Sequence[tuple[ClaimedMessage, Refusal]]) -> None:
+        """Store the failures of refused messages, then dead-letter these."""
+        answered = {
+            message.raw
+            for message, refusal in refused
+            if refusal.reason == "max_deliveries" and self._has_ended(refusal)
+        }
+        refused = [(message, refusal) for message, refusal in refused if message.raw not in answered]
+        self._store_all([self._failure(refusal.id, refusal.error) for _, refusal in refused if refusal.id])
+        for message, refusal in refused:
+            self._dead_letter(message, refusal)
+
+    def _has_ended(self, refusal: Refusal) -> bool:
+        return refusal.id is not None and self._store.has_ended(refusal.id)
+
+    def _dead_letter(self, message: ClaimedMessage, refusal: Refusal) -> None:
+        letter = dead_letters.compose(message.raw, refusal, self._rules, self._clock.read(self._client))
+        with self._client.pipeline(transaction=False) as pipe:
+            dead_letters.dead_letter(pipe, message.queue, message.place, message.raw, letter, self._rules)
+            (count,) = pipe.execute()
+        if count is not None:
+            dead_letters.log_dead_letter(message.queue, refusal, letter, count)
+
+    def _unrevoked(self, jobs: list[ClaimedJob]) -> list[ClaimedJob]:
+        """Answer revoked jobs as such, and return the others."""
+        if self._head.revocations == 0:
+            return jobs
+        self._revoked |= self._head.revoked_since(self._revocations)
+        self._revocations = self._head.revocations
+        revoked = [claimed for claimed in jobs if revocation_key(claimed.job.id) in self._revoked]
+        self._store_all([revocation(claimed.job.id, self._limits.result_seconds) for claimed in revoked])
+        for claimed in revoked:
+            self._events.revoked(claimed)
+        return [claimed for claimed in jobs if claimed not in revoked]
+
+    def _kept(self, jobs: list[ClaimedJob]) -> list[ClaimedJob]:
+        """Return the jobs that can be answered together, or one; give back the others."""
+        together = [claimed for claimed in jobs if self._may_be_bundled(claimed)]
+        kept = together or jobs[:1]
+        self._most = min(2 * self._most, self._limits.bundle) if kept == together else 1
+        others = [claimed.message for claimed in jobs if claimed not in kept]
+        if others:
+            self._claims.give_back(others)
+        return kept
+
+    def _may_be_bundled(self, claimed: ClaimedJob) -> bool:
+        content = [claimed.job.args, claimed.job.kwargs]
+        return not claimed.message.alone and self._answers.together.accepts(claimed.job.task, content)
+
+    # --- outcomes -----------------------------------------------------------------------------------
+
+    def _run(self, jobs: Sequence[ClaimedJob], started: float) -> None:
+        """Answer jobs, together where that is possible; store the outcomes."""
+        ids = self._answers.together.answer([claimed.job for claimed in jobs]) if len(jobs) > 1 else set[str]()
+        together = [claimed for claimed in jobs if claimed.job.id in ids]
+        self._settle(
+            [(claimed, self._answers.outcome(claimed.job, started, _no_report)) for claimed in together], started
+        )
+        self._answers.together.forget()
+        for position, claimed in enumerate(jobs):
+            if claimed not in together:
+                self._slot.begin_next(position, time.monotonic())
+                begun = started if len(jobs) == 1 else time.perf_counter()
+                self._settle([(claimed, self._outcome(claimed, begun))], begun)
+
+    def _outcome(self, claimed: ClaimedJob, started: float) -> Outcome:
+        def report(stage: str, done: int, total: int) -> None:
+            """Publish the job's progress; failures are ignored."""
+            meta = {"stage": stage, "done": done, "total": total}
+            with contextlib.suppress(redis.RedisError):
+                self._store.put([self._record(claimed.job.id, "PROGRESS", meta, ended=False)])
+
+        signal.setitimer(signal.ITIMER_REAL, self._limits.soft_seconds)
+        try:
+            return self._answers.outcome(claimed.job, started, report)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _settle(self, ended: Sequence[tuple[ClaimedJob, Outcome]], started: float) -> None:
+        """Store outcomes; delay jobs that will be retried, and dead-letter those whose message is at fault."""
+        self._slot.state = State.STORING
+        seconds = (time.perf_counter() - started) / max(1, len(ended))
+        outcomes = [(claimed, outcome) for claimed, outcome in ended if outcome.state != "RETRY"]
+        self._store_all([self._record_of(*one) for one in outcomes if one[0].keeps_result])
+        for claimed, outcome in ended:
+            if outcome.state == "RETRY":
+                self._retry(claimed, outcome)
+            elif isinstance(outcome.result, RetrievalError) and (fault := _fault(claimed, outcome.result)):
+                self._dead_letter(claimed.message, fault)
+            self._events.ended(claimed, outcome, seconds)
+
+    def _retry(self, claimed: ClaimedJob, outcome: Outcome) -> None:
+        """Delay a job, with the number of its tries and the sum of its pauses."""
+        envelope = codec.parse(claimed.message.raw)
+        envelope["headers"] |= {
+            "retries": claimed.job.retries + 1,
+            OUTAGE_HEADER: claimed.job.pauses + outcome.pause,
+            "eta": None,
+        }
+        self._claims.delay(claimed.message, outcome.pause, json.dumps(envelope, ensure_ascii=False).encode())
+        if claimed.keeps_result:
+            error = records.failure(Unavailable("the job was requeued, to be retried"))
+            with contextlib.suppress(redis.RedisError):
+                self._store.put([self._record(claimed.job.id, "RETRY", error, ended=False)])
+
+    def _record_of(self, claimed: ClaimedJob, outcome: Outcome) -> Record:
+        result = records.failure(outcome.result) if isinstance(outcome.result, RetrievalError) else outcome.result
+        headers = claimed.job.headers
+        ids = {"group": headers.get("group"), "parent": headers.get("parent_id")}
+        return self._record(claimed.job.id, outcome.state, result, **ids)
+
+    def _failure(self, task_id: str | None, error: RetrievalError) -> Record:
+        """Return the record of a refused message, which the job of that id may replace if it is malformed."""
+        is_replaceable = type(error).__name__ == "InvalidJob"
+        return self._record(task_id or "", "FAILURE", records.failure(error), replaceable=is_replaceable)
+
+    def _record(self, task_id: str, state: str, result: Any, **options: Any) -> Record:
+        return Record(task_id, records.compose(task_id, state, result, **options), self._limits.result_seconds)
+
+    def _store_all(self, composed: Sequence[Record]) -> None:
+        """Store records, however long that takes: nothing is acknowledged before.
+
+        Raises:
+            _UnstoredError: it was asked to leave meanwhile.
+        """
+        pause = 0.0
+        while composed:
+            try:
+                return self._store.put(composed)
+            except BROKEN as error:
+                if not pause:
+                    log.warning("outcomes not stored yet", error=type(error).__name__, outcomes=len(composed))
+                pause = min(max(2 * pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
+                self._is_leaving |= self._wake.wait(pause)
+                if self._is_leaving:
+                    raise _UnstoredError from None
+        return None
+
+    # --- limits -------------------------------------------------------------------------------------
+
+    def _adapt(self, jobs: Sequence[ClaimedJob], seconds: float) -> None:
+        """Claim at a time no more jobs than fit into the longest time of a bundle."""
+        if not self._may_be_bundled(jobs[0]):
+            return
+        took = seconds / len(jobs)
+        self._job_seconds += (took - self._job_seconds) * (_SHARE if self._job_seconds else 1.0)
+        self._most = max(1, min(self._most, int(self._limits.bundle_seconds / self._job_seconds), MOST_JOBS))
+
+    def _is_spent(self) -> bool:
+        if self._limits.most_jobs and self._slot.ended >= self._limits.most_jobs:
+            return True
+        # Peak memory: too much now is too much later.
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if self._limits.most_memory else 0
+        if peak > self._limits.most_memory:
+            log.warning("the process exits: it has more memory than --max-memory-per-child")
+            return True
+        return False
+
+
+def _no_report(*_: object) -> None:
+    """Ignore the progress of a job that is answered already."""
+
+
+def _too_often(message: ClaimedMessage, task_id: str | None, task: str | None) -> Refusal:
+    error = DeadLettered(f"{message.count} processes died of the job")
+    return Refusal("max_deliveries", error, task_id, task)
+
+
+def _fault(claimed: ClaimedJob, error: RetrievalError) -> Refusal | None:
+    """Return why the message of a failed job is dead-lettered; None: it is not at fault."""
+    if isinstance(error, Unavailable):
+        return Refusal("retries_exhausted", error, claimed.job.id, claimed.job.task)
+    if isinstance(error, NotAuthorised) and error.forged:
+        return Refusal("bad_signature", error, claimed.job.id, claimed.job.task)
+    return None
+
+
+def revocation_key(task_id: str) -> int:
+    """Return the number under which the table knows a revoked job."""
+    return int.from_bytes(hashlib.blake2b(task_id.encode("utf-8", "replace"), digest_size=8).digest())
+
+
+def revocation(task_id: str, seconds: int) -> Record:
+    """Return the record of a revoked job."""
+    error = records.failure(DeadLettered("the job was revoked"))
+    return Record(task_id, records.compose(task_id, "REVOKED", error), seconds)
+
+
+class _Wake:
+    """Ends a wait: when a signal arrives, and when the main process is gone.
+
+    Args:
+        parent: a file that can be read once the main process is gone.
+    """
+
+    def __init__(self, parent: int) -> None:
+        self._parent = parent
+        self._signals, writer = socket.socketpair()
+        self._writer = writer
+        for end in (self._signals, writer):
+            end.setblocking(False)
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._signals, selectors.EVENT_READ)
+        self._selector.register(parent, selectors.EVENT_READ)
+
+    def fileno(self) -> int:
+        """Return the number of a file that can be read when a wait must end."""
+        return int(self._selector.fileno())
+
+    def wait(self, seconds: float) -> bool:
+        """Wait; return whether the main process is gone."""
+        self._selector.select(seconds)
+        return self.has_lost_parent()
+
+    def has_lost_parent(self) -> bool:
+        """Return whether the main process is gone; forget the signals that arrived."""
+        with contextlib.suppress(BlockingIOError):
+            self._signals.recv(4096)
+        return any(key.fd == self._parent for key, _ in self._selector.select(0))

@@ -1,0 +1,188 @@
+"""Table of what each pool process does, in memory that the main process shares with them.
+
+Each slot has one writer, its process; the main process reads it, also after the process died. A slot is written in such
+an order that what is read in between is old or new, and at worst says less.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import mmap
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MOST_JOBS = 64
+"""Most jobs that a process has at once."""
+
+_LONGEST_ID, _LONGEST_NAME, _PLACES = 2048, 64, 4096
+_MOST_REVOKED = 65_536
+
+
+class State(enum.IntEnum):
+    """State of a process."""
+
+    STARTING = 0
+    IDLE = 1
+    RUNNING = 2
+    STORING = 3
+
+
+class RunningJob(NamedTuple):
+    """Job that a process runs.
+
+    Attributes:
+        position: its place among the jobs of its process, from the first one.
+        task: name of its task.
+        task_id: its id.
+    """
+
+    position: int
+    task: str
+    task_id: str
+
+
+class _Job(ctypes.Structure):
+    _fields_ = (("task", ctypes.c_char * _LONGEST_NAME), ("id", ctypes.c_char * _LONGEST_ID), ("place", ctypes.c_int32))
+
+
+class Slot(ctypes.Structure):
+    """A process's part of the table.
+
+    Attributes:
+        state: a `State`.
+        together: whether its jobs are answered together: each of them is the one that runs.
+        position: which of its jobs runs.
+        count: the number of its jobs.
+        since: when that job, or these, began, by `time.monotonic`.
+        is_leaving: whether it takes no more jobs.
+        ended: how many jobs it has ended.
+        claims: how often it has claimed.
+        side: which of two names of its lists counts.
+    """
+
+    state: int
+    together: int
+    position: int
+    count: int
+    since: float
+    is_leaving: int
+    ended: int
+    claims: int
+    side: int
+    _fields_ = (
+        ("state", ctypes.c_int32),
+        ("together", ctypes.c_int32),
+        ("position", ctypes.c_int32),
+        ("count", ctypes.c_int32),
+        ("since", ctypes.c_double),
+        ("is_leaving", ctypes.c_int32),
+        ("ended", ctypes.c_uint64),
+        ("claims", ctypes.c_uint64),
+        ("_place", ctypes.c_char * 512),
+        ("_places", (ctypes.c_char * _PLACES) * 2),
+        ("side", ctypes.c_int32),
+        ("_jobs", _Job * MOST_JOBS),
+    )
+
+    def clear(self) -> None:
+        """Prepare it for the next process."""
+        self.state, self.count, self.is_leaving, self.ended, self.claims = State.STARTING, 0, False, 0, 0
+        self.announce(())
+
+    def announce(self, places: Sequence[str]) -> None:
+        """Name the lists whose owners must be renewed: written beside the old ones, then these are switched."""
+        value = "\n".join(places).encode()
+        if len(value) >= _PLACES:
+            raise ValueError("too many queues")
+        self._places[1 - self.side].value = value
+        self.side = 1 - self.side
+
+    @property
+    def places(self) -> list[str]:
+        """Lists of this process, whose owners must be renewed."""
+        return bytes(self._places[self.side].value).decode().split("\n") if self._places[self.side].value else []
+
+    @property
+    def place(self) -> str:
+        """List that holds the jobs that run."""
+        return bytes(self._place).decode()
+
+    def begin(self, place: str, jobs: Sequence[tuple[str, str, int]], now: float, *, together: bool) -> None:
+        """Note that jobs begin.
+
+        Args:
+            place: the list that holds them.
+            jobs: the task, the id and the place in that list of each.
+            now: monotonic seconds.
+            together: whether they are answered together.
+        """
+        self._place = place.encode()
+        for shown, (task, task_id, number) in zip(self._jobs, jobs, strict=False):
+            shown.task, shown.id, shown.place = task.encode()[:_LONGEST_NAME], task_id.encode()[:_LONGEST_ID], number
+        self.position, self.together, self.since, self.count = 0, together, now, len(jobs)
+        self.state = State.RUNNING
+        self.claims += 1
+
+    def begin_next(self, position: int, now: float) -> None:
+        """Note that one of the jobs begins alone."""
+        self.position, self.together, self.since = position, False, now
+        self.state = State.RUNNING
+
+    @property
+    def running(self) -> list[RunningJob]:
+        """Jobs that run, and those that wait for these in the same process."""
+        if self.state not in (State.RUNNING, State.STORING):
+            return []
+        first = 0 if self.together else self.position
+        return [
+            RunningJob(number, bytes(self._jobs[number].task).decode(), bytes(self._jobs[number].id).decode())
+            for number in range(first, min(self.count, MOST_JOBS))
+        ]
+
+    def place_of(self, position: int) -> int:
+        """Return the place of a job in the list that holds it, from the message taken first."""
+        return int(self._jobs[position].place)
+
+
+class Head(ctypes.Structure):
+    """The main process's part of the table.
+
+    Attributes:
+        sends_events: whether events are sent.
+        revocations: how many jobs were revoked.
+    """
+
+    sends_events: int
+    revocations: int
+    _fields_ = (
+        ("sends_events", ctypes.c_int32),
+        ("revocations", ctypes.c_uint64),
+        ("_revoked", ctypes.c_uint64 * _MOST_REVOKED),
+    )
+
+    def revoke(self, key: int) -> None:
+        """Note a revoked job, by a number of 64 bits; the oldest are forgotten."""
+        self._revoked[self.revocations % _MOST_REVOKED] = key
+        self.revocations += 1
+
+    def revoked_since(self, count: int) -> set[int]:
+        """Return those that were revoked after so many, as far as they are known."""
+        first = max(count, self.revocations - _MOST_REVOKED)
+        return {self._revoked[number % _MOST_REVOKED] for number in range(first, self.revocations)}
+
+
+class Table:
+    """The table.
+
+    Args:
+        count: number of slots.
+    """
+
+    def __init__(self, count: int) -> None:
+        size = ctypes.sizeof(Slot)
+        self._memory = mmap.mmap(-1, ctypes.sizeof(Head) + count * size)
+        self.head = Head.from_buffer(self._memory, 0)
+        self.slots = [Slot.from_buffer(self._memory, ctypes.sizeof(Head) + number * size) for number in range(count)]

@@ -187,7 +187,8 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
     def before_start(conf: Any = None, options: Any = None, **_: Any) -> None:
         if conf is app.conf:
             given = options or {}
-            refuse_unsafe_pool(given.get("pool") or given.get("pool_cls") or conf.worker_pool)
+            pool = given.get("pool") or given.get("pool_cls") or conf.worker_pool
+            refuse_unsafe_pool(pool, claims=settings.worker.process_claims)
             refuse_unsafe_start(settings, served_queues(given))
             _start_metrics(settings, metrics)
 
@@ -216,7 +217,7 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
     signals.worker_process_shutdown.connect(before_exit, weak=False)
 
 
-def refuse_unsafe_pool(pool: Any) -> None:
+def refuse_unsafe_pool(pool: Any, *, claims: bool = False) -> None:
     """Stop this process if one job could block the heartbeat; warn if the pool ends no job at its time limit."""
     implementation = get_implementation(pool)
     name = implementation.__module__.rpartition(".")[2]
@@ -227,6 +228,8 @@ def refuse_unsafe_pool(pool: Any) -> None:
                 "heartbeat, so its jobs would run twice: use prefork, or several workers with solo"
             )
         )
+    if claims and not issubclass(implementation, Pool):
+        _exit(SettingsError(f"--pool={name}: its jobs would not be claimed: use prefork, with --concurrency=1 for one"))
     if not issubclass(implementation, prefork.TaskPool | Pool):
         log.warning("no time limits of jobs: this pool can't stop a job", pool=name)
 

@@ -48,7 +48,7 @@ class Consumer(consumer.Consumer):
             consumer.Gossip,
             consumer.Heart,
             _Control,
-            consumer.Evloop,
+            "celery.worker.consumer.consumer:Evloop",
         )
 
         def shutdown(self, parent: Any) -> None:

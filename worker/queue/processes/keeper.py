@@ -9,7 +9,7 @@ import contextlib
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import redis
 
@@ -31,7 +31,6 @@ from worker.queue.transport.owners import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Literal
 
     from worker.queue.processes.table import Slot
     from worker.queue.records import RecordStore
@@ -44,6 +43,10 @@ _LOOK_SECONDS = 1.0
 
 _DEAD_SECONDS = 2.0
 _TURN_SECONDS = 0.25
+
+
+Cause: TypeAlias = Literal["", "time limit", "revoked", "stopped"]
+"""Why the main process ended a process; empty: it did not."""
 
 
 class DeadProcess(NamedTuple):
@@ -61,10 +64,10 @@ class DeadProcess(NamedTuple):
     place: str
     number: int
     together: bool
-    cause: Literal["", "time limit", "revoked"]
+    cause: Cause
 
     @classmethod
-    def of(cls, slot: Slot, cause: Literal["", "time limit", "revoked"]) -> DeadProcess:
+    def of(cls, slot: Slot, cause: Cause) -> DeadProcess:
         """Return what a slot says of its process."""
         is_running = bool(slot.running)
         number = slot.place_of(slot.position) if is_running else 0
@@ -183,7 +186,7 @@ class Keeper:
         """Requeue what a process held: what it ran counts, or is answered; what had not begun does neither."""
         for place in process.places:
             mode: str | int = UNCOUNTED
-            if place == process.place:
+            if place == process.place and process.cause != "stopped":
                 mode = ALONE if process.together else process.number
                 if process.cause and not process.together and self._answer(process):
                     mode = UNCOUNTED

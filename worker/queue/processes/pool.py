@@ -11,7 +11,7 @@ import sys
 import time
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from billiard.process import current_process
 from celery import signals
@@ -28,7 +28,7 @@ from worker.queue.remote_control import MOST_PROCESSES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.queue.processes.keeper import Keeper
+    from worker.queue.processes.keeper import Cause, Keeper
     from worker.queue.processes.table import Slot
 
 log = logs.logger("worker.pool")
@@ -36,10 +36,14 @@ log = logs.logger("worker.pool")
 _LOOK_SECONDS = 0.1
 """Interval between looks at what the processes do."""
 
+_SCALE_SECONDS = 1.0
+"""The same at how many there should be."""
+
 _SETTLE_SECONDS = 3.0
 """Time that the worker waits at its end until what dead processes held is requeued."""
 
-Cause = Literal["", "time limit", "revoked"]
+_LONGEST_JOB_SECONDS = 3600.0
+"""The same for a job without a time limit."""
 
 
 class Member:
@@ -220,12 +224,25 @@ class Pool(BasePool):
         for number, member in self.members.items():
             loop.add_reader(member.pipe, self._on_exit, number)
         loop.call_repeatedly(_LOOK_SECONDS, self._look)
+        loop.call_repeatedly(_SCALE_SECONDS, self._scale)
+
+    def _scale(self) -> None:
+        """Let the autoscaler decide, if there is one: jobs come and go without the main process."""
+        scaler = getattr(self.app.processes.consumer.controller, "autoscaler", None)
+        if scaler is not None:
+            scaler.maybe_scale()
 
     def _look(self) -> None:
-        """End processes whose job runs too long, and those that are stuck at their start; count for Celery."""
-        now, hard = time.monotonic(), self.options.get("timeout")
+        """Look after the processes; count for Celery, and say whether events are sent."""
+        self._keep_limits()
+        self._maintain()
         consumer = self.app.processes.consumer
         self.table.head.sends_events = bool(consumer and getattr(consumer.event_dispatcher, "enabled", False))
+        worker_state.all_total_count[0] = self._ended + sum(member.slot.ended for member in self.members.values())
+
+    def _keep_limits(self) -> None:
+        """End processes whose job runs too long, and those that are stuck at their start."""
+        now, hard = time.monotonic(), self.options.get("timeout")
         for member in self.members.values():
             slot, place = member.slot, self._places[member.number]
             if slot.state == State.STARTING:
@@ -239,8 +256,6 @@ class Pool(BasePool):
                     "hard time limit: the process was killed", task_id=jobs[0].task_id if jobs else "", seconds=hard
                 )
                 member.end("time limit")
-        self._maintain()
-        worker_state.all_total_count[0] = self._ended + sum(member.slot.ended for member in self.members.values())
 
     @staticmethod
     def _watch_start(member: Member, place: Place, now: float) -> None:
@@ -274,23 +289,24 @@ class Pool(BasePool):
 
     def on_stop(self) -> None:
         """Let each process end what it runs, acknowledge, and exit."""
-        self._end(Member.leave, (self.options.get("timeout") or 60.0) + 1.0)
+        self._end((self.options.get("timeout") or _LONGEST_JOB_SECONDS) + 1.0)
 
     def on_terminate(self) -> None:
-        """End the processes at once; what they held is requeued."""
-        self._end(lambda member: member.end(""), _SETTLE_SECONDS)
+        """Let each process end what it runs, for a while; what they hold after that is requeued."""
+        self._end(float(self.app.conf.worker_soft_shutdown_timeout))
 
-    def _end(self, ask: Any, seconds: float) -> None:
+    def _end(self, seconds: float) -> None:
         self._is_ending, self._hub = True, None
-        for member in [*self.members.values()]:
-            ask(member)
+        for member in self.members.values():
+            member.leave()
         until = time.monotonic() + seconds
         while self.members and time.monotonic() < until:
+            self._keep_limits()
             for number, member in [*self.members.items()]:
                 if _has_ended(member.pipe, _LOOK_SECONDS / 10):
                     self._on_exit(number)
         for member in [*self.members.values()]:
-            member.end("")
+            member.end("stopped")
             self._on_exit(member.number)
         self._keeper.stop(_SETTLE_SECONDS)
 

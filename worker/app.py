@@ -97,33 +97,26 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "broker_connection_max_retries": None,
         "broker_channel_error_retry": True,
         "broker_use_ssl": connections.tls(broker),
+        "broker_transport": _transport(settings),
         "broker_transport_options": {
             **connections.SOCKETS,
             "visibility_timeout": worker.visibility_timeout_seconds,
+            "rules": rules(settings),
         },
         **connections.RESULTS,
-        **(_CLAIMING if worker.process_claims else _queue_of_the_main_process(settings)),
+        **(_CLAIMING_PROCESSES if worker.process_claims else _CLAIMING_MAIN_PROCESS),
     }
 
 
-_CLAIMING = {
+_CLAIMING_PROCESSES = {
     "worker_consumer": "worker.queue.processes.consumer:Consumer",
     "worker_pool": "worker.queue.processes.pool:Pool",
     "worker_autoscaler": "worker.queue.processes.autoscaler:Autoscaler",
 }
-
-
-def _queue_of_the_main_process(settings: Settings) -> dict[str, Any]:
-    return {
-        "worker_consumer": "worker.queue.request:QuietConsumer",
-        "worker_pool": "worker.queue.pool:TaskPool",
-        "broker_transport": _transport(settings),
-        "broker_transport_options": {
-            **connections.SOCKETS,
-            "visibility_timeout": settings.worker.visibility_timeout_seconds,
-            "rules": rules(settings),
-        },
-    }
+_CLAIMING_MAIN_PROCESS = {
+    "worker_consumer": "worker.queue.request:QuietConsumer",
+    "worker_pool": "worker.queue.pool:TaskPool",
+}
 
 
 def _transport(settings: Settings) -> str:

@@ -17,9 +17,10 @@ from retrieval_client.errors import RetrievalError, TimedOut
 from worker.adapters import logs
 from worker.queue import records
 from worker.queue.claims import ALONE, UNCOUNTED, Tidier, renew
-from worker.queue.processes.process import revocation
+from worker.queue.processes.process import refused_record, revocation
 from worker.queue.records import Record
-from worker.queue.transport import delayed, inspection, keys
+from worker.queue.transport import delayed, inspection, keys, priorities, unacked
+from worker.queue.transport.clock import ServerClock
 from worker.queue.transport.owners import (
     AGAIN_SECONDS,
     BEAT_SECONDS,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from worker.queue.processes.table import Slot
     from worker.queue.records import RecordStore
-    from worker.queue.transport.inspection import Rules
+    from worker.queue.transport.inspection import Refusal, Rules
 
 log = logs.logger("worker.keeper")
 
@@ -105,6 +106,7 @@ class Keeper:
         self._rules = rules
         self._seconds = seconds
         self._tidier = Tidier(client)
+        self._clock = ServerClock(time.monotonic)
         self._dead: queue.SimpleQueue[DeadProcess] = queue.SimpleQueue()
         self._unsettled: list[DeadProcess] = []
         self._renewals = RenewalLog()
@@ -157,7 +159,19 @@ class Keeper:
             self._look()
         if now >= self._next_dead:
             self._next_dead = now + _DEAD_SECONDS
-            self._tidier.tidy_dead()
+            self._tidy_dead()
+
+    def _tidy_dead(self) -> None:
+        """Requeue what dead workers held, also those of older versions; refuse messages with a priority."""
+        self._tidier.tidy_dead()
+        if count := unacked.requeue_of_dead_owners(self._client):
+            log.warning("deliveries of dead workers requeued", messages=count)
+        for name in self._queues:
+            priorities.refuse(self._client, name, self._rules, self._clock.read(self._client), self._answer_refused)
+
+    def _answer_refused(self, refusals: Sequence[Refusal]) -> bool:
+        self._store.put([refused_record(refusal, self._seconds) for refusal in refusals if refusal.id])
+        return True
 
     def _renew(self, now: float) -> None:
         if now < self._next_beat:

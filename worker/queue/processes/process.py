@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis
 
-from retrieval_client.errors import DeadLettered, NotAuthorised, RetrievalError, Unavailable
+from retrieval_client.errors import DeadLettered, InvalidJob, NotAuthorised, RetrievalError, Unavailable
 from worker.adapters import logs
 from worker.queue import codec, records
 from worker.queue.outcome import DeliveredJob, Outcome
@@ -237,7 +237,7 @@ class Process:
             if refusal.reason == "max_deliveries" and self._has_ended(refusal)
         }
         refused = [(message, refusal) for message, refusal in refused if message.raw not in answered]
-        self._store_all([self._failure(refusal.id, refusal.error) for _, refusal in refused if refusal.id])
+        self._store_all([refused_record(refusal, self._limits.result_seconds) for _, refusal in refused if refusal.id])
         for message, refusal in refused:
             self._dead_letter(message, refusal)
 
@@ -340,11 +340,6 @@ class Process:
         ids = {"group": headers.get("group"), "parent": headers.get("parent_id")}
         return self._record(claimed.job.id, outcome.state, result, **ids)
 
-    def _failure(self, task_id: str | None, error: RetrievalError) -> Record:
-        """Return the record of a refused message, which the job of that id may replace if it is malformed."""
-        is_replaceable = type(error).__name__ == "InvalidJob"
-        return self._record(task_id or "", "FAILURE", records.failure(error), replaceable=is_replaceable)
-
     def _record(self, task_id: str, state: str, result: Any, **options: Any) -> Record:
         return Record(task_id, records.compose(task_id, state, result, **options), self._limits.result_seconds)
 
@@ -409,6 +404,13 @@ def _fault(claimed: ClaimedJob, error: RetrievalError) -> Refusal | None:
 def revocation_key(task_id: str) -> int:
     """Return the number under which the table knows a revoked job."""
     return int.from_bytes(hashlib.blake2b(task_id.encode("utf-8", "replace"), digest_size=8).digest())
+
+
+def refused_record(refusal: Refusal, seconds: int) -> Record:
+    """Return the record of a refused message, which the job of that id may replace if it is malformed."""
+    task_id, is_malformed = refusal.id or "", isinstance(refusal.error, InvalidJob)
+    value = records.compose(task_id, "FAILURE", records.failure(refusal.error), replaceable=is_malformed)
+    return Record(task_id, value, seconds)
 
 
 def revocation(task_id: str, seconds: int) -> Record:

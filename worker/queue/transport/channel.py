@@ -22,7 +22,7 @@ from kombu.utils.encoding import bytes_to_str
 from retrieval_client.errors import DeadLettered, InternalError
 from worker.adapters import logs
 from worker.queue.transport import connections, dead_letters, delayed, inspection, keys, owners, priorities, unacked
-from worker.queue.transport.claim import REQUEUE, WAIT_SECONDS, Claim, ClaimedMessage, Pop
+from worker.queue.transport.claim import WAIT_SECONDS, Claim, ClaimedMessage, Pop
 from worker.queue.transport.clock import ServerClock
 from worker.queue.transport.inspection import DelayedMessage, Delivery, Refusal, Rules
 from worker.queue.transport.qos import BROKEN, Message, QoS, payload
@@ -649,38 +649,9 @@ class Channel(kombu_redis.Channel):
 
     def _requeue_dead_owners(self, client: redis.Redis) -> None:
         owners.requeue_dead(client)
-        held = unacked.of_dead_owners(client)
-        queues = unacked.queues_of(client, held)
-        returned = 0
-        for tag, queue in zip(held, queues, strict=True):
-            returned += queue is not None and unacked.requeue(client, tag, queue, "RPUSH")
-        _log_requeued(returned)
+        _log_requeued(unacked.requeue_of_dead_owners(client))
         for claim in self._reliable:
-            self._refuse_priorities(claim.queue, client)
-
-    def _refuse_priorities(self, queue: str, client: redis.Redis) -> None:
-        """Refuse messages with a priority and report it to their senders; requeue those without one after all."""
-        refused = []
-        for one in priorities.look(client, queue, self.rules.max_bytes):
-            found = inspection.inspect(one.raw, self.rules, self._clock.read(client))
-            if isinstance(found, Refusal):
-                refused.append((one, found))
-            else:
-                client.eval(REQUEUE, 2, one.place, queue, "LPUSH", one.raw)
-        if not refused or not self._answer([refusal for _, refusal in refused]):
-            return
-        room = self.rules.dead_entries // 2 - client.xlen(keys.dead(queue))
-        with client.pipeline(transaction=False) as pipe:
-            for number, (one, refusal) in enumerate(refused):
-                if number < room:
-                    letter = dead_letters.compose(one.raw, refusal, self.rules, _now())
-                    dead_letters.dead_letter(pipe, queue, one.place, one.raw, letter, self.rules)
-                else:
-                    pipe.lrem(one.place, 1, one.raw)  # type: ignore[arg-type] # bytes will do
-            pipe.execute()
-        log.error(
-            "messages with a priority", queue=queue, messages=len(refused), dead_letters=max(0, min(room, len(refused)))
-        )
+            priorities.refuse(client, claim.queue, self.rules, self._clock.read(client), self._answer)
 
     def _requeue_unread(self, client: redis.Redis) -> None:
         """Requeue, uncounted, messages that this worker's lost connections took and that were never read.

@@ -10,10 +10,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kombu.transport.redis import Channel
 
-from worker.queue.transport import excerpts, keys
+from worker.adapters import logs
+from worker.queue.transport import dead_letters, excerpts, inspection, keys
+from worker.queue.transport.claim import REQUEUE
+from worker.queue.transport.inspection import Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from datetime import datetime
+
     import redis
+
+    from worker.queue.transport.inspection import Rules
+
+log = logs.logger("worker.transport")
 
 A_TURN = 100
 A_TURN_BYTES = 1_048_576
@@ -64,3 +74,43 @@ def look(client: redis.Redis, queue: str, longest: int) -> list[PriorityMessage]
     lists = [f"{queue}{Channel.sep}{step}" for step in _STEPS]
     found: Any = client.eval(_LOOK, len(lists), *lists, A_TURN, A_TURN_BYTES, longest)
     return [PriorityMessage(place.decode(), raw) for place, raw in found]
+
+
+def refuse(
+    client: redis.Redis,
+    queue: str,
+    rules: Rules,
+    now: datetime,
+    answer: Callable[[Sequence[Refusal]], bool],
+) -> None:
+    """Refuse messages with a priority and report it to their senders; requeue those without one after all.
+
+    Args:
+        client: client of the broker.
+        queue: name of the queue.
+        rules: limits of messages.
+        now: Redis' time, with its zone.
+        answer: stores the failures of refused messages; returns whether it could.
+    """
+    refused: list[tuple[PriorityMessage, Refusal]] = []
+    for message in look(client, queue, rules.max_bytes):
+        inspected = inspection.inspect(message.raw, rules, now)
+        if isinstance(inspected, Refusal):
+            refused.append((message, inspected))
+        else:
+            client.eval(REQUEUE, 2, message.place, queue, "LPUSH", message.raw)
+    if not refused or not answer([refusal for _, refusal in refused]):
+        return
+    length: Any = client.xlen(keys.dead(queue))
+    room = rules.dead_entries // 2 - length
+    with client.pipeline(transaction=False) as pipe:
+        for number, (message, refusal) in enumerate(refused):
+            if number < room:
+                letter = dead_letters.compose(message.raw, refusal, rules, now)
+                dead_letters.dead_letter(pipe, queue, message.place, message.raw, letter, rules)
+            else:
+                pipe.lrem(message.place, 1, message.raw)  # type: ignore[arg-type] # bytes will do
+        pipe.execute()
+    log.error(
+        "messages with a priority", queue=queue, messages=len(refused), dead_letters=max(0, min(room, len(refused)))
+    )

@@ -351,6 +351,15 @@ def of_dead_owners(client: redis.Redis) -> list[str]:
     return [tag for tag in tags if keys.owner_of(tag) in dead]
 
 
+def requeue_of_dead_owners(client: redis.Redis) -> int:
+    """Requeue the deliveries of owners that are not alive, the next ones first; return their number."""
+    tags = of_dead_owners(client)
+    queues = queues_of(client, tags)
+    return sum(
+        queue is not None and requeue(client, tag, queue, "RPUSH") for tag, queue in zip(tags, queues, strict=True)
+    )
+
+
 def has_any(client: redis.Redis, owner: str) -> bool:
     """Return whether any delivery to an owner is unacknowledged."""
     every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1)

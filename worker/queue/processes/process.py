@@ -388,7 +388,8 @@ def _no_report(*_: object) -> None:
 
 
 def _too_often(message: ClaimedMessage, task_id: str | None, task: str | None) -> Refusal:
-    error = DeadLettered(f"{message.count} processes died of the job")
+    count = message.count
+    error = DeadLettered(f"the job was delivered {count} times without an answer: it may be killing its worker")
     return Refusal("max_deliveries", error, task_id, task)
 
 

@@ -240,31 +240,13 @@ def _kind_of_pair(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], spans
     """Return the kind of the difference of some signs; nothing if they are written the same."""
     (asked, found), (quote, source) = spans, pair
     if len(run) != len(others) or count_equal(run, others) < len(run):
-        return kind_beside_digits(pair, kind_of_run(run, others), asked, found)
+        return kind_of_run(pair, run, others, *spans)
     if quote.text[slice(*asked)] == source.text[slice(*found)]:
         return ""
     return "entity" if asked[0] in quote.shown or found[0] in source.shown else "typography"
 
 
 _BLANKS = re.compile(r"\s++")
-_INSIDE_NUMBER, _BEFORE_NUMBER = re.compile(r"d\0d"), re.compile(r"(?:\A|[^aAcdr])\0d")
-
-
-def kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
-    """Return the kind of other signs, of which some make another number: 3.5 and 35, −5 and 5."""
-    if not (pair.quote.has_digit_near(*asked) and pair.source.has_digit_near(*found)):
-        return kind
-    around = pair.quote.around(*asked), pair.source.around(*found)
-    is_one_sided = asked[0] == asked[1] or found[0] == found[1]
-    if (kind == "punctuation" or (kind == "dash" and is_one_sided)) and all(map(_INSIDE_NUMBER.search, around)):
-        return "words"
-    if (
-        kind == "dash"
-        and is_one_sided
-        and chars.BLANKS.isdisjoint(pair.quote.classes[slice(*asked)] + pair.source.classes[slice(*found)])
-    ):
-        return "symbol" if all(map(_BEFORE_NUMBER.search, around)) else kind
-    return kind
 
 
 def _spans_of_run(
@@ -317,12 +299,21 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
     return found
 
 
-def kind_of_run(run: Sequence[Sign], others: Sequence[Sign]) -> str:
+def kind_of_run(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], asked: Span, found: Span) -> str:
     """Return the kind of signs that are not the same."""
     kinds = {one.kind for one in (*run, *others)}
     if kinds & {chars.SYMBOL, "r", "m"}:
         return "symbol"
-    return "dash" if chars.DASH in kinds else "punctuation"
+    if chars.DASH in kinds:
+        return "symbol" if are_other_numbers(pair, asked, found) else "dash"
+    return "words" if are_other_numbers(pair, asked, found) else "punctuation"
+
+
+def are_other_numbers(pair: Pair, asked: Span, found: Span) -> bool:
+    """Return whether two parts make other numbers of the digits beside them: 3.5 and 35, −5 and 5, "3 .5" and "3.5"."""
+    places = pair.quote.places or [0]
+    ends = {"is_first": asked[0] < places[0], "is_last": asked[1] > places[-1]}
+    return pair.quote.numbers(*asked, **ends) != pair.source.numbers(*found, **ends)
 
 
 def _filling(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
@@ -386,7 +377,7 @@ def _kind_of_blank(pair: Pair, asked: Span, found: Span) -> str:
     )
     if is_broken or (chars.UNSPACED in (left, right) and "" not in (left, right)):
         return "white_space"
-    is_joined = (left in "adr" and right in "adr") or _divides_number(pair, asked, found)
+    is_joined = (left in "adr" and right in "adr") or are_other_numbers(pair, asked, found)
     return "joined" if is_joined else "spacing"
 
 
@@ -409,25 +400,6 @@ def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span)
     if not _AT_LINE_END.fullmatch(reading.classes, *span) or other.visible(*other_span):
         return False
     return reading.text[span[0]] in _LINE_END_HYPHENS and _neighbours(reading, span) == ("a", "a")
-
-
-_IN_NUMBER = re.compile(r"d\0[.,:/']d|d[.,:/']\0d|(?:\A|[ ])\.\0[ ]?d")
-_SIGNED = re.compile(r"[-~]\0[ ]?d|\0[ ]?[-~]d")
-_RANGE = re.compile(r"d(?P<blank>[ ]?)[-~](?P=blank)d")
-
-
-def _divides_number(pair: Pair, asked: Span, found: Span) -> bool:
-    """Return whether a blank that only one of the two has is inside a number, or tells a sign from a dash."""
-    if not (pair.quote.has_digit_near(*asked) or pair.source.has_digit_near(*found)):
-        return False
-    around = [reading.around(*span) for reading, span in ((pair.quote, asked), (pair.source, found))]
-    if any(map(_IN_NUMBER.search, around)):
-        return True
-    filled = [
-        text.replace("\0", " " * _is_blank(reading.classes[slice(*span)]))
-        for text, reading, span in zip(around, (pair.quote, pair.source), (asked, found), strict=True)
-    ]
-    return any(map(_SIGNED.search, around)) and not all(map(_RANGE.search, filled))
 
 
 # --- the case of a whole quote ----------------------------------------------------------------------

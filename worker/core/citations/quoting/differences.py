@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_left, bisect_right
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.quoting import characters as chars
@@ -111,9 +111,6 @@ def _compare_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterato
     quote, source = pair
     starts, others = quote.key_starts, source.key_starts
     (i, last), (j, _) = quote_signs, source_signs
-    if quote.are_letters(i, last) and source.are_letters(*source_signs):
-        yield from _compare_letters(pair, quote.places[i], source.places[j], last - i)
-        return
     while i < last:
         first, other, shift = i, j, others[j] - starts[i]
         i, j = i + 1, j + 1
@@ -127,19 +124,6 @@ def _compare_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterato
             yield pair.difference(_kind_of_signs(pair, *spans), *spans)
         if i < last:
             yield from gap(pair, (spans[0][1], quote.places[i]), (spans[1][1], source.places[j]))
-
-
-def _compare_letters(pair: Pair, at: int, other: int, count: int) -> Iterator[Difference]:
-    """Yield what differs letter by letter, neighbours of one kind as one."""
-    asked, found = pair.quote.known[at : at + count], pair.source.known[other : other + count]
-    kinds = [one != another and _kind_of_texts(one, another) for one, another in zip(asked, found, strict=True)]
-    if "d" in pair.quote.classes[at : at + count]:
-        spans = [((at + i, at + i + 1), (other + i, other + i + 1)) for i in range(count)]
-        kinds = [kind and _kind_of_signs(pair, *span) for kind, span in zip(kinds, spans, strict=True)]
-    for kind, places in groupby(range(count), kinds.__getitem__):
-        if kind:
-            first, last = (run := [*places])[0], run[-1] + 1
-            yield pair.difference(kind, (at + first, at + last), (other + first, other + last))
 
 
 def _kind_of_signs(pair: Pair, asked: Span, found: Span) -> str:

@@ -80,12 +80,6 @@ class Reading:
             else end
         )
 
-    def are_letters(self, first: int, last: int) -> bool:
-        """Return whether signs are letters and digits of one character and one key each, with nothing between them."""
-        start, count = self.places[first], last - first
-        is_one_each = self.key_starts[last] - self.key_starts[first] == count == self.sign_end(last - 1) - start
-        return is_one_each and _LETTERS.fullmatch(self.classes, start, start + count) is not None
-
     @cached_property
     def words(self) -> Sequence[int]:
         """Signs at which words begin, and how many signs there are; in scripts without spaces each sign is a word."""

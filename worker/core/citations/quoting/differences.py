@@ -431,32 +431,30 @@ def with_case(pair: Pair, differences: list[Difference], passage: Span, first: i
 
 _LETTER_BESIDE_DIGIT = re.compile(r"\d\s*+[^\W\d_]|[^\W\d_]\s*+\d")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s+|\n)[^\w]*\Z")
+_SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s++|\n)\W{0,8}\w")
+_LONGEST_UNIT, _BEFORE_SENTENCE, _FEWEST_CASED, _SMALL_WORDS = 3, 8, 2, 4
 
 
 def _is_first_letter(pair: Pair, one: Difference) -> bool:
+    """Return whether a letter is one, and not of a unit after a number, which letter case tells from another."""
     place = one.chunk_span[0]
     word = _WORD.match(known(pair.source.text[place : place + _LONGEST_UNIT + 1]))
     is_unit = word and len(word[0]) <= _LONGEST_UNIT and chars.DIGIT in pair.source.classes[max(0, place - 2) : place]
     return len(one.source) == 1 and not is_unit
 
 
-_LONGEST_UNIT = 3
-"""Letters of a word after a number that may be a unit, which letter case tells from another."""
-
-
 def _has_style(pair: Pair, passage: Span) -> bool:
-    asked = _plain(pair.quote.visible(0, len(pair.quote.text)))
+    """Return whether all of a quote is in one style, and no word of its passage has a case of its own."""
+    asked, found = _plain(pair.quote.visible(0, len(pair.quote.text))), _plain(pair.source.text[slice(*passage)])
     words = _WORD.findall(asked)
-    if len(words) < _FEWEST_CASED or not all(map(_is_cased, words)) or _LETTER_BESIDE_DIGIT.search(asked):
+    if len(words) < _FEWEST_CASED or any(map(_is_caseless, words)) or _LETTER_BESIDE_DIGIT.search(asked):
         return False
     is_title = all(map(_is_title, words)) and 2 * sum(word[0].isupper() for word in words) >= len(words)
-    if not (asked == asked.upper() or asked == asked.lower() or is_title):
+    if not (is_title or asked in (asked.upper(), asked.lower())):
         return False
-    return _is_uniform(pair.source.text, passage)
-
-
-_FEWEST_CASED, _SMALL_WORDS = 2, 4
+    before = _plain(pair.source.text[max(0, passage[0] - _BEFORE_SENTENCE) : passage[0]])
+    small = _SENTENCE_START.sub(lambda start: start[0].lower(), before + found)[len(before) :]
+    return found == found.upper() or small == small.lower()
 
 
 def _plain(text: str) -> str:
@@ -464,28 +462,9 @@ def _plain(text: str) -> str:
     return cased("".join(map(chars.plain, known(text))))
 
 
-def _is_cased(word: str) -> bool:
-    return word.upper() != word.lower()
+def _is_caseless(word: str) -> bool:
+    return word.upper() == word.lower()
 
 
 def _is_title(word: str) -> bool:
     return word == word[:1].upper() + word[1:].lower() or (len(word) <= _SMALL_WORDS and word == word.lower())
-
-
-def _is_uniform(text: str, passage: Span) -> bool:
-    """Return whether no word of a passage has a case of its own: all are small, but at starts of sentences, or big."""
-    start = max(0, passage[0] - _BEFORE_SENTENCE)
-    before = _plain(text[start : passage[0]])
-    text = before + _plain(text[slice(*passage)])
-    words = [match for match in _WORD.finditer(text, len(before)) if _is_cased(match[0])]
-    return all(word[0] == word[0].upper() for word in words) or all(
-        word[0] == word[0].lower()
-        or (
-            word[0][1:] == word[0][1:].lower()
-            and _SENTENCE_START.search(text, max(0, word.start() - _BEFORE_SENTENCE), word.start())
-        )
-        for word in words
-    )
-
-
-_BEFORE_SENTENCE = 8

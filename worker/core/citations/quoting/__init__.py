@@ -304,6 +304,7 @@ class _Asked:
 
     def _in_order(self, chunk: QuotedChunk) -> list[tuple[_Part, Passage]]:
         """Return the earliest places of the parts, one after another, each then as near to the next as it can be."""
+        spend(len(self._parts))
         found: list[tuple[_Part, Passage]] = []
         sign, rest = 0, ""
         for part in self._parts:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from worker.core.citations.budget import SearchBudget
 from worker.core.citations.conflicts import find_conflicts
 from worker.core.citations.disagreement import find_disagreements
 from worker.core.citations.document import CitationRecord
@@ -15,6 +16,7 @@ from worker.core.citations.labels import classify
 from worker.core.citations.quoting import QuotedChunk, check_quote
 from worker.core.citations.quoting.differences import Difference, Pair, merged
 from worker.core.citations.quoting.reading import Reading
+from worker.core.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -145,6 +147,20 @@ def test_time_grows_with_quote_and_source(name: str) -> None:
         for size in (SMALL, SMALL * TIMES)
     )
     assert longer < BOUND * max(once, 0.005)
+
+
+def test_stops_before_a_letter_end_no_sentence() -> None:
+    """Nor is the end of their run looked for from each of them."""
+    assert [*split_sentences("?!" * 9 + "b")] == [(0, 19)]
+    once, longer = (seconds(lambda text: [*split_sentences(text)], "?" * size + "b") for size in (SMALL, SMALL * TIMES))
+    assert longer < BOUND * max(once, 0.005)
+
+
+def test_parts_are_counted_in_each_chunk() -> None:
+    """A quote of many parts without a letter takes steps in every chunk, however short that is."""
+    chunks = [QuotedChunk.of(str(number), "") for number in range(100)]
+    assert check_quote(". … " * 500, "0", chunks, SearchBudget(20_000, 1)).verdict == "not_checked"
+    assert check_quote(". … " * 500, "0", chunks, SearchBudget(200_000, 1)).verdict == "not_found"
 
 
 def test_differences_that_touch_are_joined_at_once() -> None:

@@ -3,6 +3,7 @@
 Each shape is made in sizes from 10 kB to 1,000 kB (thousands of characters), far beyond what the contract accepts, and
 four functions read it. The exponent of a function is that of its time over ten times the size, the highest of all such
 pairs: 1 is linear, 2 squared. Pairs of which the larger takes less than 20 ms of processor time are not counted.
+Memory that grows past the caches shows as up to 1.4: “lists without end” is linear from 300 kB to 8,000 kB.
 """
 
 from __future__ import annotations

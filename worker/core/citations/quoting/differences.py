@@ -333,8 +333,10 @@ def says_other(quoted: str, source: str) -> bool:
     """Return whether markup of a quote leads elsewhere than the source's, or notes another number."""
     if not _MAY_LEAD.search(quoted):
         return False
-    if any(target not in source for target in _TARGET.findall(quoted)):
-        return True
+    place = 0
+    for target in _TARGET.findall(quoted):
+        if (place := source.find(target, place)) < 0:
+            return True
     notes, others = (
         [number for note in _NOTE.findall(_TARGET.sub("", text)) for number in _NUMBER.findall(note)]
         for text in (quoted, source)
@@ -391,15 +393,14 @@ def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span)
 
 def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
     """Join neighbours of one kind inside a word."""
-    found: list[Difference] = []
-    for one in differences:
-        last = found[-1] if found else one
-        if (last.kind, last.quote_span[1], last.chunk_span[1]) == (one.kind, one.quote_span[0], one.chunk_span[0]):
-            spans = (last.quote_span[0], one.quote_span[1]), (last.chunk_span[0], one.chunk_span[1])
-            found[-1:] = [pair.difference(one.kind, *spans)]
+    runs: list[tuple[str, Span, Span]] = []
+    for kind, _, _, asked, source in differences:
+        last = runs[-1] if runs else None
+        if last and (last[0], last[1][1], last[2][1]) == (kind, asked[0], source[0]):
+            runs[-1] = kind, (last[1][0], asked[1]), (last[2][0], source[1])
         else:
-            found.append(one)
-    return found
+            runs.append((kind, asked, source))
+    return [pair.difference(*run) for run in runs]
 
 
 def with_order(differences: list[Difference]) -> list[Difference]:

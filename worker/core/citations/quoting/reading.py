@@ -245,8 +245,9 @@ _LAST_WORD = re.compile(r"\w*\Z")
 _ASKS = re.compile("[?!？！؟¿¡;\u037e՞፧‽]")
 _WIDE_CLOSING = "」』”）】"
 _NEXT_BLOCK = r"\n[ \t\r]*+(?:\n|[-*+•>|#])"
+# Of a long run of stops, not each is tried.
 _SENTENCE_END = re.compile(
-    r"(?=[.!?…؟।॥。！？｡\n])(?:(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)"
+    r"(?=[.!?…؟।॥。！？｡\n])(?:(?P<stop>(?<![.!?…؟।॥]{16})[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)"
     rf"|[。！？｡]++[{_WIDE_CLOSING}]{{0,4}})|(?P<block>{_NEXT_BLOCK}))"
 )
 _GREEK_QUESTION = re.compile("[\u0370-\u03ff\u1f00-\u1fff][\"'’”»)]{0,4}[ ]?;|\u037e")

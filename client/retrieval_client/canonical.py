@@ -11,11 +11,10 @@ _LARGEST_EXACT = 2**53
 """Largest integer up to which every integer is a double; RFC 8785 writes numbers as doubles, so that it would write two
 greater ones alike."""
 
-_FIXED_BELOW = 21
-"""Exponent below which ECMAScript writes numbers without an exponent (up to 1e21)."""
+_FIXED_FROM, _FIXED_BELOW = -6, 21
+"""Powers of ten from and below which ECMAScript writes numbers without an exponent."""
 
-_FIXED_ABOVE = -6
-"""Exponent above which ECMAScript writes numbers without an exponent (from 1e-6 on)."""
+_quoted = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` would make an encoder for each string
 
 
 def canonical_json(value: Any) -> bytes:
@@ -40,16 +39,16 @@ def canonical_sha256(value: Any) -> str:
 
 
 def _write(value: Any) -> str:
+    if isinstance(value, float):  # first, because an embedding has hundreds
+        return _number(value)
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return _quoted(value)
     if isinstance(value, int):
         if abs(value) > _LARGEST_EXACT:
             raise ValueError("expected an integer of at most 2^53: a greater one has no canonical form")
         return str(value)
-    if isinstance(value, float):
-        return _number(value)
     if isinstance(value, list | tuple):
         return "[" + ",".join(map(_write, value)) + "]"
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
@@ -60,25 +59,16 @@ def _write(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """Format a double as ECMAScript's Number::toString does (shortest digits, as Python's repr)."""
+    """Format a double as ECMAScript's Number::toString does: Python's digits, which are the shortest, too."""
     if not math.isfinite(value):
         raise ValueError("NaN and infinities have no canonical form")
-    if value == 0:
-        return "0"
-    sign, digits, exponent = _parts(value)
-    if 0 < exponent <= _FIXED_BELOW:
-        whole, part = digits[:exponent].ljust(exponent, "0"), digits[exponent:]
-        return sign + whole + ("." + part if part else "")
-    if _FIXED_ABOVE < exponent <= 0:
-        return f"{sign}0.{'0' * -exponent}{digits}"
-    mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
-    return f"{sign}{mantissa}e{exponent - 1:+d}"
-
-
-def _parts(value: float) -> tuple[str, str, int]:
-    """Return sign, shortest digits and exponent n of ``0.digits × 10**n``."""
-    mantissa, _, exponent = repr(abs(value)).partition("e")
-    whole, _, part = mantissa.partition(".")
-    digits = (whole + part).lstrip("0")
-    point = len(whole) if whole != "0" else len(part.lstrip("0")) - len(part)
-    return "-" if value < 0 else "", digits.rstrip("0"), point + int(exponent or 0)
+    text = repr(value).removesuffix(".0")
+    mantissa, _, exponent = text.partition("e")
+    if not exponent:  # from 1e-4 to 1e16 both write it alike
+        return text if value else "0"
+    sign, digits, power = "-" if value < 0 else "", mantissa.lstrip("-").replace(".", ""), int(exponent)
+    if 0 < power < _FIXED_BELOW:  # a whole number: it has at most 17 digits
+        return sign + digits.ljust(power + 1, "0")
+    if _FIXED_FROM <= power < 0:
+        return f"{sign}0.{'0' * (-power - 1)}{digits}"
+    return f"{mantissa}e{power:+d}"

@@ -6,14 +6,20 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
+from celery import Celery
 from tests.integration.asking import HUM, asker
 
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.errors import InvalidJob
 from worker.adapters.postgres.database import CallerRead, Database
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.model import Principal
+from worker.queue import tasks
+from worker.queue.bundles import BundledJob
+from worker.queue.metrics import Metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -81,6 +87,12 @@ def test_an_error_of_one_leaves_the_answers_of_the_others(one_connection: Databa
     assert answers == [[[(f"caller-{n}", "on")]] for n in range(4)]
 
 
+def test_a_claim_that_can_not_be_sent_leaves_its_caller_without_an_answer(one_connection: Database) -> None:
+    """Its statements would be run for nobody: a setting that psycopg refuses never reaches Postgres."""
+    answers = one_connection.read_each([read("alice", WHO), read("bob\x00", WHO), read("carol", WHO)], 5)
+    assert answers == [[[("alice", "on")]], None, [[("carol", "on")]]]
+
+
 def test_a_connection_that_ends_leaves_no_answer_but_no_error(one_connection: Database) -> None:
     """The jobs then run alone, each on a new connection."""
     reads = [read("alice", WHO), read("bob", b"SELECT pg_terminate_backend(pg_backend_pid())"), read("carol", WHO)]
@@ -113,6 +125,28 @@ def test_answers_together_are_those_of_each_alone(engine: Engine) -> None:
         assert answer is not None
         assert without_times(answer) == without_times(alone)
     assert len({str([chunk["chunk_id"] for chunk in one["chunks"]]) for one in together if one}) > 1
+
+
+def test_a_job_is_checked_with_its_bundle_and_not_again(engine: Engine, settings: Settings) -> None:
+    """It gets that answer, once, whatever its message says by then; no later job of the same id does."""
+    app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
+    tasks.register(app, settings, lambda: engine, Metrics(settings.metrics))
+    job = {"query_embedding": QUERY, "principal": {"user_id": "alice"}}
+    together, ids = app.bundles.together, [f"job-{n}" for n in range(4)]
+    assert {*together.answer([BundledJob("retrieve_top_k", task_id, [job], {}) for task_id in ids])} == {*ids}
+
+    def run(task_id: str) -> Any:
+        return app.tasks["retrieve_top_k"].apply([{}], task_id=task_id).result
+
+    with structlog.testing.capture_logs() as lines:
+        assert repr(run(ids[0])) == "<retrieve_top_k ok>"
+        assert isinstance(run(ids[0]), InvalidJob)
+        assert repr(run(ids[1])) == "<retrieve_top_k ok>"
+    assert [line["event"] for line in lines] == ["job done", "job failed", "job done"]
+    share = round(together.take(ids[2]).seconds * 1000, 2)
+    assert all(line["duration_ms"] >= share for line in lines if line["event"] == "job done")
+    together.forget()
+    assert isinstance(run(ids[3]), InvalidJob)
 
 
 def test_row_security_that_is_switched_off_answers_nobody(engine: Engine, admin: psycopg.Connection[Any]) -> None:

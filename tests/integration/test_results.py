@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import kombu.serialization
 import pytest
 import redis
+from celery.app.task import Context
+from celery.backends.redis import RedisBackend
 from celery.exceptions import Retry, TimeLimitExceeded
 
 from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, TimedOut, Unavailable
@@ -68,6 +71,20 @@ def test_a_callers_result_is_in_the_contracts_terms(
     assert CANARY not in text
 
 
+@pytest.mark.parametrize("state", ["SUCCESS", "FAILURE", "REVOKED", "RETRY", "PROGRESS"])
+@pytest.mark.parametrize("ids", [{}, {"group": "g", "parent_id": "p"}], ids=["alone", "of a group"])
+def test_a_record_is_what_celery_would_store(make_app: Callable[..., Celery], state: str, ids: dict[str, str]) -> None:
+    """The same fields in the same order; only a trace is left out."""
+    app = make_app()
+    request = Context(id="job", children=[app.AsyncResult("child")], **ids)
+    ours = app.backend._get_result_meta("value", state, "File, line 1", request)
+    theirs = RedisBackend._get_result_meta(app.backend, "value", state, None, request)
+    for record in (ours, theirs):
+        ended = record["date_done"]
+        record["date_done"] = ended and datetime.fromisoformat(ended).utcoffset()
+    assert [*ours.items()] == [*theirs.items()]
+
+
 @pytest.fixture(params=["script", "no scripts"])
 def backend_url(request: pytest.FixtureRequest, stack: Stack, broker: redis.Redis) -> Iterator[str]:
     """The results' Redis, for a user who may run scripts, and for one who may not."""
@@ -90,6 +107,35 @@ def test_a_late_failure_changes_no_success(make_app: Callable[..., Celery], back
     app.backend.store_failures([(task_id, error) for task_id in (answered, waiting)])
     assert stored(app, answered)[0]["result"] == {"status": "ok"}
     assert stored(app, waiting)[0]["result"]["exc_type"] == "DeadLettered"
+
+
+def test_outcomes_of_a_bundle_are_stored_as_if_each_were_alone(
+    make_app: Callable[..., Celery], backend_url: str
+) -> None:
+    """Under its own id, and only where none stands; with scripts, and without."""
+    app, ids = make_app(result_backend=backend_url), [str(uuid.uuid4()) for _ in range(4)]
+    app.backend.store_result(ids[1], {"number": 7}, "SUCCESS")
+    app.backend.collect()
+    for number, task_id in enumerate(ids[:3]):
+        app.backend.store_result(task_id, {"number": number}, "SUCCESS")
+    app.backend.mark_as_failure(ids[3], InvalidJob("expected another", "k"))
+    assert app.backend.client.exists(*map(app.backend.get_key_for_task, ids)) == 1
+    assert app.backend.store_collected() == set()
+    records = [stored(app, task_id)[0] for task_id in ids]
+    assert [record["task_id"] for record in records] == ids
+    assert [record["result"].get("number") for record in records] == [0, 7, 2, None]
+    assert records[3]["result"]["exc_type"] == "InvalidJob"
+    assert all(app.backend.client.ttl(app.backend.get_key_for_task(task_id)) > 0 for task_id in ids)
+
+
+def test_outcomes_of_a_bundle_that_can_not_be_stored_are_named(make_app: Callable[..., Celery]) -> None:
+    """So that each of its messages stays where it is; those after the first are not tried as often."""
+    app = make_app(result_backend=NOWHERE)
+    app.conf.result_backend_max_retries = 1
+    app.backend.collect()
+    for task_id in ("first", "second"):
+        app.backend.store_result(task_id, {"status": "ok"}, "SUCCESS")
+    assert app.backend.store_collected() == {"first", "second"}
 
 
 def test_a_success_stands_and_is_told_once(

@@ -121,7 +121,7 @@ def test_the_sources_are_found() -> None:
     assert ours("worker.queue.tasks") >= {
         "retrieval_client.contract.registry",
         "retrieval_client.errors",
-        "worker.jobs.principal",
+        "worker.jobs.context",
         "worker.settings",
     }
 

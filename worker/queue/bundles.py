@@ -64,9 +64,6 @@ class Together(Protocol):
     def forget(self) -> None:
         """Drop the answers that are left at the end of a bundle."""
 
-    def spent(self, task_id: str) -> float:
-        """Return the seconds that answering a job took already."""
-
 
 class Bundles(NamedTuple):
     """Bundles of an app.

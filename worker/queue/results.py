@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,7 @@ from retrieval_client.errors import (
     TimedOut,
     Unavailable,
 )
+from worker.queue import codec
 from worker.queue.liveness import probed
 from worker.queue.transport import keys
 from worker.queue.unstored_outcomes import UnstoredOutcomes
@@ -42,14 +44,15 @@ logger = logging.getLogger("worker.results")
 # same id may be sent again are: from the dead letters, by an operator, or with a new token, by its sender. Records
 # begin as Celery composes them.
 _STORE = """
-local head = redis.call('GETRANGE', KEYS[1], 0, 63)
-local failure = string.match(head, '^{"status": ?"FAILURE", ?"result": ?{"exc_type": ?"(%a+)"')
-if string.find(head, '^{"status": ?"SUCCESS"') then return 0 end
 local again = {Unavailable = true, DeadLettered = true, NotAuthorised = true}
-if failure and not again[failure] then return 0 end
-redis.call('SETEX', KEYS[1], ARGV[1], ARGV[2])
-redis.call('PUBLISH', KEYS[1], ARGV[2])
-return 1
+for number, key in ipairs(KEYS) do
+  local head = redis.call('GETRANGE', key, 0, 63)
+  local failure = string.match(head, '^{"status": ?"FAILURE", ?"result": ?{"exc_type": ?"(%a+)"')
+  if not string.find(head, '^{"status": ?"SUCCESS"') and (not failure or again[failure]) then
+    redis.call('SETEX', key, ARGV[2 * number - 1], ARGV[2 * number])
+    redis.call('PUBLISH', key, ARGV[2 * number])
+  end
+end
 """
 
 _ENDED = re.compile(rb'\{"status": ?"(?:SUCCESS|FAILURE|REVOKED)"')
@@ -74,7 +77,7 @@ class _Outcome(NamedTuple):
 class Results(RedisBackend):
     """Result backend with the contract's errors."""
 
-    _collected: list[tuple[_Outcome, str | bytes]] | None = None
+    _collected: list[tuple[_Outcome, bytes]] | None = None
 
     def _get_pool(self, **parameters: Any) -> Any:
         """Return a pool of probed connections; see `worker.queue.liveness`."""
@@ -128,18 +131,14 @@ class Results(RedisBackend):
     def store_collected(self) -> set[str]:
         """Store the collected outcomes in one round trip; return the ids of the jobs whose outcome was not stored."""
         collected, self._collected = self._collected or [], None
-        with self.client.pipeline(transaction=False) as pipe:
-            for one, record in collected:
-                self._put(one.task_id, record, self._seconds(one.state), pipe)
-            try:
-                answers = pipe.execute(raise_on_error=False)
-            except redis.RedisError as error:
-                answers = [error] * len(collected)
         lost: set[str] = set()
-        for (one, _), answer in zip(collected, answers, strict=True):
-            # After one that all retries could not store, more retries for the others would only take time.
-            if isinstance(answer, Exception) and (lost or not self._store_alone(one)):
-                lost.add(one.task_id)
+        try:
+            self._put([(one.task_id, record, self._seconds(one.state)) for one, record in collected])
+        except redis.RedisError:
+            for one, _ in collected:
+                # After one that all retries could not store, more retries for the others would only take time.
+                if lost or not self._store_alone(one):
+                    lost.add(one.task_id)
         return lost
 
     def _store_alone(self, one: _Outcome) -> bool:
@@ -151,9 +150,9 @@ class Results(RedisBackend):
             return False
         return True
 
-    def _record(self, one: _Outcome) -> str | bytes:
-        meta = self._get_result_meta(result=one.result, state=one.state, traceback=None, request=one.request)
-        return self.encode({**meta, "task_id": one.task_id})  # type: ignore[no-any-return] # text, as results are JSON
+    def _record(self, one: _Outcome) -> bytes:
+        meta = self._get_result_meta(one.result, one.state, None, one.request)
+        return codec.dumps({**meta, "task_id": one.task_id})
 
     def _seconds(self, state: str) -> int:
         return int(self.failure_expires if state == FAILURE else self.expires)
@@ -164,7 +163,7 @@ class Results(RedisBackend):
         """Store and publish a record, unless the job has a final one: one round trip, not Celery's two."""
         record = self._record(_Outcome(task_id, result, state, request))
         try:
-            self._put(task_id, record, self._seconds(state))
+            self._put([(task_id, record, self._seconds(state))])
         except redis.ResponseError:
             # No scripts for this user; or Redis is read-only or full, which older versions report as a script error.
             if _FINAL.match(self._head(task_id)):
@@ -236,30 +235,29 @@ class Results(RedisBackend):
         if not failures:
             self.client.ping()
             return
-        records = [(task_id, self._failure(task_id, error)) for task_id, error in failures]
-        with self.client.pipeline(transaction=False) as pipe:
-            for task_id, record in records:
-                self._put(task_id, record, self.failure_expires, pipe)
-            answers = pipe.execute(raise_on_error=False)
-        for (task_id, record), answer in zip(records, answers, strict=True):
-            if isinstance(answer, redis.ResponseError):  # as in `_store_result`
+        records = [(task_id, self._failure(task_id, error), self.failure_expires) for task_id, error in failures]
+        try:
+            self._put(records)
+        except redis.ResponseError:  # as in `_store_result`
+            for task_id, record, _ in records:
                 if not _FINAL.match(self._head(task_id)):
                     self._set(self.get_key_for_task(task_id), record)
-            elif isinstance(answer, Exception):
-                raise answer
 
-    def _failure(self, task_id: str, error: Exception) -> str | bytes:
+    def _failure(self, task_id: str, error: Exception) -> bytes:
         state = REVOKED if isinstance(error, TaskRevokedError) else FAILURE
         meta = self._get_result_meta(self.encode_result(error, state), state, None, None)
         if isinstance(error, InvalidJob):
             # Here that is a refused message's, whose id anybody may have written on it. It begins otherwise than a
             # final record, so that the job of that id replaces it.
             meta = {"result": meta.pop("result"), **meta}
-        return self.encode({**meta, "task_id": task_id})  # type: ignore[no-any-return] # text, as results are JSON
+        return codec.dumps({**meta, "task_id": task_id})
 
-    def _put(self, task_id: str, record: str | bytes, seconds: int, client: Any = None) -> None:
+    def _put(self, records: Sequence[tuple[str, bytes, int]]) -> None:
+        """Store and publish records for some seconds, in one step, but those of jobs that have a final one."""
         script = keys.WHEN_FULL + _STORE if self._is_on_broker else _STORE
-        (client or self.client).eval(script, 1, self.get_key_for_task(task_id), seconds, record)
+        names = [self.get_key_for_task(task_id) for task_id, *_ in records]
+        values = [value for _, record, seconds in records for value in (seconds, record)]
+        self.client.eval(script, len(names), *names, *values)
 
     @cached_property
     def _is_on_broker(self) -> bool:
@@ -268,11 +266,18 @@ class Results(RedisBackend):
         return (broker.hostname, broker.port) == (results.get("host"), results.get("port"))
 
     def _get_result_meta(self, result: Any, state: str, traceback: Any, request: Any, **options: Any) -> Any:
-        """Return a result's record, without the stack trace, which stays in the worker's log."""
-        del traceback
-        meta = super()._get_result_meta(result, state, None, request, **options)
-        # The main process, which stores what no pool process can, runs no task and so knows of no children.
-        return {**meta, "children": meta.get("children") or []}
+        """Return a result's record as Celery has it, without the stack trace, which stays in the worker's log."""
+        del traceback, options
+        of_request = {"group_id": getattr(request, "group", None), "parent_id": getattr(request, "parent_id", None)}
+        return {
+            "status": state,
+            "result": result,
+            "traceback": None,
+            # The main process, which stores what no pool process can, runs no task and so knows of no children.
+            "children": self.current_task_children(request) or [],
+            "date_done": datetime.now(UTC).isoformat() if state in READY_STATES else None,
+            **{name: value for name, value in of_request.items() if value},
+        }
 
 
 def _requeue_error() -> Exception:

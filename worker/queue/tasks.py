@@ -14,17 +14,14 @@ import redis
 from celery import Task
 from celery.exceptions import Reject, Retry, SoftTimeLimitExceeded
 
-from retrieval_client.contract.base import JobT, Part, parse_job
 from retrieval_client.contract.jobs import Job
 from retrieval_client.contract.registry import TASKS
 from retrieval_client.contract.run_jobs import VerifyRuns
 from retrieval_client.errors import InternalError, InvalidJob, NotAuthorised, RetrievalError, TimedOut, Unavailable
 from worker.adapters import logs
-from worker.core.shape import check_shape
 from worker.jobs import drift
-from worker.jobs.context import JobContext
+from worker.jobs.context import JobContext, check_job
 from worker.jobs.drift import VERIFY_RUNS
-from worker.jobs.principal import identify
 from worker.queue import time_limit
 from worker.queue.bundles import Bundles
 from worker.queue.codec import UNDECODABLE, JobResult, UnreadableBody
@@ -37,8 +34,8 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
+    from retrieval_client.contract.base import JobT
     from worker.jobs.engine import Engine
-    from worker.model import Principal
     from worker.queue.metrics import Metrics
     from worker.settings import Settings
 
@@ -108,11 +105,10 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
     greatest = 1 if settings.of_the_standby else rules.bundle
     app.bundles = Bundles(greatest, rules.bundle_ms / 1000, together)
     for task in TASKS:
-        answer = together.first(partial(_answer, engine, task.name))
-        _define(app, task.name, task.job, answer, settings, run)
+        _define(app, task.name, task.job, partial(_answer, engine, task.name), settings, run, together)
     if settings.verify.every_minutes:
-        check = drift.scheduled(settings)
-        _define(app, VERIFY_RUNS, VerifyRuns, lambda _, __: check(engine().verifying), settings, run)
+        verify = drift.scheduled(settings)
+        _define(app, VERIFY_RUNS, VerifyRuns, lambda _, __: verify(engine().verifying), settings, run, together)
 
 
 def _define(
@@ -122,11 +118,16 @@ def _define(
     answer: Answer[JobT],
     settings: Settings,
     run: Callable[..., JobResult],
+    together: AnsweredTogether,
 ) -> None:
     @app.task(bind=True, base=RetrievalTask, shared=False, name=name)
     def task(self: RetrievalTask, /, *args: Any, **kwargs: Any) -> JobResult:
-        started = time.perf_counter() - self.app.bundles.together.spent(self.request.id)
-        return run(self, args, kwargs, model, answer, settings, started)
+        started = time.perf_counter()
+        answered = together.take(self.request.id)
+        if answered is None:
+            return run(self, args, kwargs, model, answer, settings, started)
+        begun = started - answered.seconds
+        return run(self, args, kwargs, model, lambda *_: answered.answer, settings, begun, answered.checked)
 
 
 def _answer(engine: Callable[[], Engine], task: str, job: Job, context: JobContext) -> dict[str, Any]:
@@ -142,6 +143,7 @@ def run_job(
     answer: Answer[JobT],
     settings: Settings,
     started: float,
+    checked: tuple[JobT, JobContext] | None = None,
 ) -> JobResult:
     """Check and answer one delivered job, and write one log line.
 
@@ -153,6 +155,7 @@ def run_job(
         answer: answers a checked job.
         settings: the worker's settings.
         started: when it began, by `time.perf_counter`.
+        checked: the job and its context, if it was checked already.
 
     Raises:
         RetrievalError: as `retrieval_client.errors` classifies it; anything unforeseen becomes an `InternalError`.
@@ -163,11 +166,8 @@ def run_job(
     try:
         with time_limit.Interruptible():
             _check_envelope(task)
-            raw = _only_argument(args, kwargs)
-            check_shape(raw, settings.limits)
-            job = parse_job(model, raw)
+            job, context = checked or _check(task, args, kwargs, model, settings)
             run = {"run_id": job.run.run_id} if isinstance(job, Job) and job.run is not None else {}
-            context = _context(task, job, raw, settings)
             _check_principal(context)
             result = answer(job, context)
             rows, summary = _MODULES[task.name].summary(result)
@@ -204,6 +204,7 @@ def run_counted(
     answer: Answer[JobT],
     settings: Settings,
     started: float,
+    checked: tuple[JobT, JobContext] | None = None,
 ) -> JobResult:
     """Run a job with `run_job`, and add it to the metrics."""
     outcome = "interrupted"
@@ -215,7 +216,7 @@ def run_counted(
         return answered
 
     try:
-        done = run_job(task, args, kwargs, model, keeping, settings, started)
+        done = run_job(task, args, kwargs, model, keeping, settings, started, checked)
         outcome = "ok"
     except (Retry, Reject):
         outcome = "delayed"
@@ -228,21 +229,17 @@ def run_counted(
     return done
 
 
-def _context(task: RetrievalTask, job: Part, raw: dict[str, Any], settings: Settings) -> JobContext:
-    """Return the delivery's context for the job's code."""
-    task_id: str = task.request.id
-
-    def caller() -> Principal | None:
-        if not isinstance(job, Job):  # sent by the schedule
-            return None
-        return identify(job, raw, task=task.name, task_id=task_id, settings=settings)
+def _check(
+    task: RetrievalTask, args: tuple[Any, ...], kwargs: dict[str, Any], model: type[JobT], settings: Settings
+) -> tuple[JobT, JobContext]:
+    """Check a delivery's arguments; see `worker.jobs.context.check_job`."""
 
     def report(stage: str, done: int, total: int) -> None:
         """Publish the job's progress for the backend or Flower; failures are ignored."""
         with contextlib.suppress(redis.RedisError, kombu.exceptions.OperationalError):
             task.update_state(state="PROGRESS", meta={"stage": stage, "done": done, "total": total})
 
-    return JobContext(caller, task_id, report)
+    return check_job(model, _only_argument(args, kwargs), settings, task.name, task.request.id, report)
 
 
 def _check_principal(context: JobContext) -> None:

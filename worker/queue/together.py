@@ -4,32 +4,43 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.errors import RetrievalError
 from worker.adapters import logs
-from worker.core.shape import check_shape
 from worker.jobs import top_k
-from worker.jobs.context import JobContext
-from worker.jobs.principal import identify
+from worker.jobs.context import check_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from retrieval_client.contract.base import JobT
+    from worker.jobs.context import JobContext
     from worker.jobs.engine import Engine
-    from worker.jobs.top_k import PreparedSearch
+    from worker.jobs.top_k import PreparedSearch, Retrieval
     from worker.queue.bundles import BundledJob
     from worker.settings import Settings
 
-    Answer: TypeAlias = Callable[[JobT, JobContext], dict[str, Any]]
+    Checked = tuple[RetrieveTopK[Any], JobContext]
 
 log = logs.logger("worker.tasks")
 
 _PATIENCE = 4
 """A statement is cancelled after this many times a bundle's time; its job then runs alone."""
+
+
+class AnsweredJob(NamedTuple):
+    """Job that was answered with others.
+
+    Attributes:
+        checked: the job, and its context, whose caller is known.
+        answer: its answer.
+        seconds: its share of the time that all of them took.
+    """
+
+    checked: Checked
+    answer: dict[str, Any]
+    seconds: float
 
 
 class AnsweredTogether:
@@ -46,8 +57,7 @@ class AnsweredTogether:
     def __init__(self, settings: Settings, engine: Callable[[], Engine]) -> None:
         self._settings = settings
         self._engine = engine
-        self._answers: dict[str, dict[str, Any]] = {}
-        self._each = 0.0
+        self._answered: dict[str, AnsweredJob] = {}
 
     def accepts(self, task: str, content: Any) -> bool:
         """Return whether a job may be in a bundle, by its task and its message's content."""
@@ -62,51 +72,44 @@ class AnsweredTogether:
         started = time.perf_counter()
         self.forget()
         try:
-            self._answer(jobs)
+            answers = self._answers(jobs)
         except Exception as error:  # noqa: BLE001 -- each job then runs alone, and finds it again
-            self.forget()
             log.warning("bundle not answered together", error=type(error).__name__, where=logs.where(error))
-        self._each = (time.perf_counter() - started) / len(jobs)
-        return self._answers.keys()
+        else:
+            seconds = (time.perf_counter() - started) / len(jobs)
+            self._answered = {task_id: AnsweredJob(job, answer, seconds) for task_id, job, answer in answers}
+        return self._answered.keys()
 
-    def _answer(self, jobs: Sequence[BundledJob]) -> None:
+    def _answers(self, jobs: Sequence[BundledJob]) -> list[tuple[str, Checked, dict[str, Any]]]:
+        """Return the id of each job that could be answered, the job as checked, and its answer."""
         retrieval = self._engine().retrieval
         times = Counter(job.id for job in jobs)  # senders choose ids: each of two jobs with the same one runs alone
         unique = [job for job in jobs if times[job.id] == 1]
-        prepared = {job.id: one for job in unique if (one := self._prepare(job)) is not None}
-        if len(prepared) > 1:
-            rules = self._settings.worker
-            # All of them together take at most half the time of one job.
-            seconds = min(_PATIENCE * rules.bundle_ms / 1000, rules.soft_time_limit_seconds / 2 / len(prepared))
-            answers = retrieval.answer_each([*prepared.values()], seconds)
-            self._answers |= {task_id: one for task_id, one in zip(prepared, answers, strict=True) if one is not None}
+        prepared = [(job.id, *parts) for job in unique if (parts := self._prepare(job, retrieval)) is not None]
+        if len(prepared) <= 1:
+            return []
+        rules = self._settings.worker
+        # All of them together take at most half the time of one job.
+        seconds = min(_PATIENCE * rules.bundle_ms / 1000, rules.soft_time_limit_seconds / 2 / len(prepared))
+        answers = retrieval.answer_each([search for *_, search in prepared], seconds)
+        return [
+            (task_id, checked, answer)
+            for (task_id, checked, _), answer in zip(prepared, answers, strict=True)
+            if answer is not None
+        ]
+
+    def take(self, task_id: str) -> AnsweredJob | None:
+        """Return what a job was answered, once; None for a job that runs alone."""
+        return self._answered.pop(task_id, None)
 
     def forget(self) -> None:
         """Drop answers that no job used, so that no later job with the same id gets one."""
-        self._answers.clear()
+        self._answered.clear()
 
-    def spent(self, task_id: str) -> float:
-        """Return the share of time that was spent on a job already, in seconds."""
-        return self._each if task_id in self._answers else 0.0
-
-    def _prepare(self, job: BundledJob) -> PreparedSearch | None:
-        """Check a job as `worker.queue.tasks.run_job` does; None: it has an error, which that finds again."""
-        raw = job.args[0]
+    def _prepare(self, job: BundledJob, retrieval: Retrieval) -> tuple[Checked, PreparedSearch] | None:
+        """Check a job and its caller; None: it has an error, which it has again when it runs alone."""
         try:
-            check_shape(raw, self._settings.limits)
-            checked = parse_job(RetrieveTopK, raw)
-            context = JobContext(
-                lambda: identify(checked, raw, task=job.task, task_id=job.id, settings=self._settings), job.id
-            )
-            return self._engine().retrieval.prepare(checked, context)
+            checked = check_job(RetrieveTopK, job.args[0], self._settings, job.task, job.id)
+            return checked, retrieval.prepare(*checked)
         except RetrievalError:
             return None
-
-    def first(self, answer: Answer[JobT]) -> Answer[JobT]:
-        """Return a handler that uses the answer that a job has already, else ``answer``."""
-
-        def answer_or_use(job: JobT, context: JobContext) -> dict[str, Any]:
-            made = self._answers.pop(context.task_id, None)
-            return answer(job, context) if made is None else made
-
-        return answer_or_use

@@ -14,6 +14,8 @@ greater ones alike."""
 _FIXED_FROM, _FIXED_BELOW = -6, 21
 """Powers of ten from and below which ECMAScript writes numbers without an exponent."""
 
+_quoted = json.JSONEncoder(ensure_ascii=False).encode  # `json.dumps` would make an encoder for each string
+
 
 def canonical_json(value: Any) -> bytes:
     """Serialise plain JSON data canonically.
@@ -42,7 +44,7 @@ def _write(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return _quoted(value)
     if isinstance(value, int):
         if abs(value) > _LARGEST_EXACT:
             raise ValueError("expected an integer of at most 2^53: a greater one has no canonical form")

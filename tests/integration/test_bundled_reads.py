@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import structlog
 from celery import Celery
 from tests.integration.asking import HUM, asker
 
@@ -131,17 +132,21 @@ def test_a_job_is_checked_with_its_bundle_and_not_again(engine: Engine, settings
     app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
     tasks.register(app, settings, lambda: engine, Metrics(settings.metrics))
     job = {"query_embedding": QUERY, "principal": {"user_id": "alice"}}
-    bundle = [BundledJob("retrieve_top_k", f"job-{n}", [job], {}) for n in range(3)]
-    assert {*app.bundles.together.answer(bundle)} == {"job-0", "job-1", "job-2"}
+    together, ids = app.bundles.together, [f"job-{n}" for n in range(4)]
+    assert {*together.answer([BundledJob("retrieve_top_k", task_id, [job], {}) for task_id in ids])} == {*ids}
 
-    def run(number: int) -> Any:
-        return app.tasks["retrieve_top_k"].apply([{}], task_id=f"job-{number}").result
+    def run(task_id: str) -> Any:
+        return app.tasks["retrieve_top_k"].apply([{}], task_id=task_id).result
 
-    assert repr(run(0)) == "<retrieve_top_k ok>"
-    assert isinstance(run(0), InvalidJob)
-    assert repr(run(1)) == "<retrieve_top_k ok>"
-    app.bundles.together.forget()
-    assert isinstance(run(2), InvalidJob)
+    with structlog.testing.capture_logs() as lines:
+        assert repr(run(ids[0])) == "<retrieve_top_k ok>"
+        assert isinstance(run(ids[0]), InvalidJob)
+        assert repr(run(ids[1])) == "<retrieve_top_k ok>"
+    assert [line["event"] for line in lines] == ["job done", "job failed", "job done"]
+    share = round(together.take(ids[2]).seconds * 1000, 2)
+    assert all(line["duration_ms"] >= share for line in lines if line["event"] == "job done")
+    together.forget()
+    assert isinstance(run(ids[3]), InvalidJob)
 
 
 def test_row_security_that_is_switched_off_answers_nobody(engine: Engine, admin: psycopg.Connection[Any]) -> None:

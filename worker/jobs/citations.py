@@ -252,7 +252,7 @@ def _record(chunk: CitedChunk) -> CitationRecord:
 def _labels(job: BuildCitations, records: Sequence[CitationRecord]) -> dict[str, Any]:
     report = classify(job.answer or "", job.labels or {}, {record.chunk_hash for record in records})
     return {
-        "used": [asdict(label) for label in report.used],
+        "used": [label._asdict() for label in report.used],
         "unused": list(report.unused),
         "unknown": [{"text": text, "span": span} for text, span in report.unknown],
         "unreadable": [{"text": text, "span": span} for text, span in report.unreadable],

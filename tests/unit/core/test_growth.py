@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import gc
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from worker.core.citations.budget import SearchBudget
 from worker.core.citations.conflicts import find_conflicts
 from worker.core.citations.disagreement import find_disagreements
 from worker.core.citations.document import CitationRecord
 from worker.core.citations.labels import classify
 from worker.core.citations.quoting import QuotedChunk, check_quote
+from worker.core.citations.quoting.differences import Difference, Pair, merged
+from worker.core.citations.quoting.reading import Reading
+from worker.core.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -88,7 +92,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
 }
 
 
-def seconds(function: Callable[[str], object], text: str) -> float:
+def seconds(function: Callable[[Any], object], text: object) -> float:
     """Of this process alone; the best of two. The collector would go through what all other tests have left."""
     taken = []
     gc.disable()
@@ -110,6 +114,63 @@ def test_time_grows_with_the_text(function: str, name: str) -> None:
     small, large = (unit * (size // len(unit)) for size in (SMALL, SMALL * TIMES))
     once = seconds(FUNCTIONS[function], small)
     assert seconds(FUNCTIONS[function], large) < BOUND * max(once, 0.005)
+
+
+def words(first: int, count: int) -> str:
+    """Different words, each between two blanks."""
+    return "".join(f" w{number}" for number in range(first, first + count))
+
+
+PAIRS: dict[str, Callable[[int], tuple[str, str]]] = {
+    "dashes before a letter": lambda n: ("a", "-" * n + "a"),
+    "notes before a bracket": lambda n: ("word", "word" + "[1]" * n + "("),
+    "raised digits before a digit": lambda n: ("word", "word" + "¹" * n + "1"),
+    "questions before a letter": lambda n: ("a", "a " + "?!" * n + "b"),
+    "tags that lead elsewhere": lambda n: (
+        "one " + "".join(f"<b a={i}>" for i in range(n)) + " two",
+        "one " + "".join(f"<b a={i} >" for i in range(n)) + " two",
+    ),
+    "parts without letters": lambda n: ("a " + "… ? " * n, "a" + "\u00ad" * 4 * n + "?"),
+    "parts that stand twice": lambda n: (
+        words(0, n // 8).replace(" ", " … ")[3:] + " … end",
+        words(0, n // 8) + " " + "w1" * 32 * n + words(0, n // 8) + " end",
+    ),
+}
+"""A quote and its source, by how often something stands in them."""
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_time_grows_with_quote_and_source(name: str) -> None:
+    """Time grows in proportion to both, where each part of a quote could be searched for in all of the source."""
+    once, longer = (
+        seconds(lambda pair: check_quote(pair[0], "own", [QuotedChunk.of("own", pair[1])]), PAIRS[name](size))
+        for size in (SMALL, SMALL * TIMES)
+    )
+    assert longer < BOUND * max(once, 0.005)
+
+
+def test_stops_before_a_letter_end_no_sentence() -> None:
+    """Nor is the end of their run looked for from each of them."""
+    assert [*split_sentences("?!" * 9 + "b")] == [(0, 19)]
+    once, longer = (seconds(lambda text: [*split_sentences(text)], "?" * size + "b") for size in (SMALL, SMALL * TIMES))
+    assert longer < BOUND * max(once, 0.005)
+
+
+def test_parts_are_counted_in_each_chunk() -> None:
+    """A quote of many parts without a letter takes steps in every chunk, however short that is."""
+    chunks = [QuotedChunk.of(str(number), "") for number in range(100)]
+    assert check_quote(". … " * 500, "0", chunks, SearchBudget(20_000, 1)).verdict == "not_checked"
+    assert check_quote(". … " * 500, "0", chunks, SearchBudget(200_000, 1)).verdict == "not_found"
+
+
+def test_differences_that_touch_are_joined_at_once() -> None:
+    """Eight times as many take about eight times as long."""
+    pair = Pair(Reading("𝐚" * 160_000), Reading("𝐛" * 160_000))
+    spans = [(i, i + 1) for i in range(160_000)]
+    letters = [Difference("look_alike", "𝐚", "𝐛", span, span) for span in spans]
+    assert [*map(len, merged(pair, letters)[0][1:3])] == [160_000, 160_000]
+    once, longer = (seconds(lambda some: merged(pair, some), letters[:count]) for count in (20_000, 160_000))
+    assert longer < BOUND * max(once, 0.005)
 
 
 def test_a_list_of_labels_that_never_ends() -> None:

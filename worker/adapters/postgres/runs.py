@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from psycopg.types.json import Json, Jsonb
 
 from retrieval_client.hashing import format_hash, parse_hash
@@ -87,15 +88,15 @@ WITH record AS (
 ), pins AS (
   INSERT INTO retrieval.run_pins
          (run, task, step, rank, corpus, chunk_hash, hash_version, raw_hash, chunk_id, document_id, score)
-  SELECT record.run, %(task)s, %(step)s, pin.*
-    FROM record, unnest(%(ranks)s::int[], %(corpora)s::text[], %(hashes)s::bytea[], %(versions)s::smallint[],
-                        %(raw_hashes)s::bytea[], %(chunk_ids)s::text[], %(document_ids)s::text[],
-                        %(scores)s::float8[]) AS pin
+  SELECT record.run, %(task)s, %(step)s, rank, corpus, decode(chunk_hash, 'hex'), hash_version,
+         decode(raw_hash, 'hex'), chunk_id, document_id, score
+    FROM record, jsonb_to_recordset(%(pins)s) AS pin (rank int, corpus text, chunk_hash text, hash_version smallint,
+                                                      raw_hash text, chunk_id text, document_id text, score float8)
 ), events AS (
   INSERT INTO retrieval.run_events (run, kind, data)
   SELECT run, 'recorded', data
     FROM record, jsonb_build_object('task', %(task)s::text, 'step', %(step)s::text,
-                                    'chunks', cardinality(%(ranks)s::int[])) AS data
+                                    'chunks', jsonb_array_length(%(pins)s)) AS data
    WHERE NOT EXISTS (SELECT FROM retrieval.run_events e
                       WHERE e.run = record.run AND e.kind = 'recorded' AND e.data = data.data)
 )
@@ -205,8 +206,6 @@ def _event_values(event: Event) -> dict[str, Any]:
 
 def _record_values(record: Record) -> dict[str, Any]:
     """Return the parameters of `_INSERT_RECORD`."""
-    columns: list[list[Any]] = [list(column) for column in zip(*map(_pin_row, record.pins), strict=True)]
-    ranks, corpora, hashes, versions, raw_hashes, chunk_ids, document_ids, scores = columns or [[]] * 8
     return {
         "task": record.task,
         "step": record.step,
@@ -216,14 +215,7 @@ def _record_values(record: Record) -> dict[str, Any]:
         "answer": Json(record.answer),
         "models": Jsonb(record.models),
         "query_embedding": record.query_embedding,
-        "ranks": ranks,
-        "corpora": corpora,
-        "hashes": hashes,
-        "versions": versions,
-        "raw_hashes": raw_hashes,
-        "chunk_ids": chunk_ids,
-        "document_ids": document_ids,
-        "scores": scores,
+        "pins": Jsonb([_pin_row(pin) for pin in record.pins], orjson.dumps),  # arrays would be written item by item
     }
 
 
@@ -253,10 +245,15 @@ def pin_of(
     )
 
 
-def _pin_row(recorded: RecordedPin) -> tuple[Any, ...]:
+def _pin_row(recorded: RecordedPin) -> dict[str, Any]:
     pin = recorded.pin
-    raw = parse_hash(pin.raw_hash or pin.chunk_hash)
-    return (
-        *(recorded.rank, pin.corpus, parse_hash(pin.chunk_hash), pin.hash_version, raw),
-        *(pin.chunk_id, pin.document_id, recorded.score),
-    )
+    return {
+        "rank": recorded.rank,
+        "corpus": pin.corpus,
+        "chunk_hash": parse_hash(pin.chunk_hash).hex(),
+        "hash_version": pin.hash_version,
+        "raw_hash": parse_hash(pin.raw_hash or pin.chunk_hash).hex(),
+        "chunk_id": pin.chunk_id,
+        "document_id": pin.document_id,
+        "score": recorded.score,
+    }

@@ -13,17 +13,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from retrieval_client.errors import InvalidJob
-from worker.core.text.spans import paragraphs
+from worker.core.text.spans import Span, paragraphs
 from worker.core.text.unicode_data import known
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
-
-    from worker.core.text.spans import Span
 
 MAX_EXPANDED = 100_000
 """Labels that the ranges of one answer stand for, all in all; further ranges are reported as unknown."""
@@ -45,8 +43,7 @@ class Label(NamedTuple):
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class UsedLabel:
+class UsedLabel(NamedTuple):
     """A given label that the answer uses, and each place where it does."""
 
     label: str
@@ -54,8 +51,7 @@ class UsedLabel:
     spans: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LabelReport:
+class LabelReport(NamedTuple):
     """The use that an answer makes of the labels it was given.
 
     Attributes:
@@ -99,8 +95,7 @@ def classify(
     good = {number for number, name in names.items() if cited is None or given[name] in cited}
     numbers, named = list(names), set[int]()
     spans: defaultdict[int, list[Span]] = defaultdict(list)
-    unknown: list[tuple[str, Span]] = []
-    allowance = MAX_EXPANDED
+    unknown, allowance = list[tuple[str, Span]](), MAX_EXPANDED
     reading = reading or LabelReading(answer)
     for name, number, last, span in reading.labels:
         is_read = number == last or allowance > 0
@@ -122,8 +117,7 @@ def classify(
 def _gaps(first: int, last: int, meant: list[int]) -> Iterator[str]:
     """The numbers of a range that were not given, as labels and ranges."""
     for before, after in zip([first - 1, *meant], [*meant, last + 1], strict=True):
-        low, high = before + 1, after - 1
-        if low <= high:
+        if (low := before + 1) <= (high := after - 1):
             yield f"S{low}" if low == high else f"S{low}-S{high}"
 
 
@@ -133,8 +127,7 @@ _PAIRS = (
     "[]［］【】〔〕〖〗〘〙〚〛⟦⟧()（）{}｛｝<>＜＞⟨⟩〈〉《》「」『』｢｣"
     "༺༻༼༽᚛᚜⁅⁆⁽⁾₍₎⌈⌉⌊⌋❨❩❪❫❬❭❮❯❰❱❲❳❴❵⟅⟆⟪⟫⟬⟭⟮⟯⦃⦄⦅⦆⦇⦈⦉⦊⦋⦌⦍⦎⦏⦐⦑⦒⦓⦔⦕⦖⦗⦘⧘⧙⧚⧛⧼⧽⸢⸣⸤⸥⸦⸧⸨⸩⹕⹖⹗⹘⹙⹚⹛⹜〝〞︗︘︵︶︷︸︹︺︻︼︽︾︿﹀﹁﹂﹃﹄﹇﹈﹙﹚﹛﹜﹝﹞｟｠﴾﴿"
 )
-_OPENING, _CLOSING = _PAIRS[::2], _PAIRS[1::2]
-_OPENED_BY = dict(zip(_CLOSING, _OPENING, strict=True))
+_OPENED_BY = dict(zip(_PAIRS[1::2], _PAIRS[::2], strict=True))
 
 _GIVEN = re.compile("S[1-9][0-9]{0,8}")
 _NAME = "[SＳ]([0-9０-９]++)"
@@ -151,7 +144,7 @@ _TOKEN = re.compile(
   | (?P<tag>     \\?<(?:(?P<name>/?[A-Za-z][\w-]*+)(?=[\s/>])|[A-Za-z])[^<>]*+> )
   | (?P<ticks>   `++ )
   | (?P<tick>    \\` )
-  | (?P<sign>    \\?(?!<[\s=])[{re.escape(_OPENING + _CLOSING)}] )
+  | (?P<sign>    \\?(?!<[\s=])[{re.escape(_PAIRS)}] )
   | \\\\
     # Other letters, signs and digits than those that are read look like a label, too.
   | (?P<label>   (?<![A-Za-z0-9])(?:[SＳЅ]{_UNSEEN}{_BETWEEN_S_AND_DIGIT}|[sｓѕ]{_UNSEEN}[._#-]?|{_SOURCE})
@@ -159,9 +152,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_RANGES = re.compile(_RANGE)
+_RANGES, _WORD = re.compile(_RANGE), re.compile(r"\w")
 _CODE_END = re.compile(r"(?P<ticks>`++)|</(?P<name>code|pre|kbd|samp)\s*+>", re.IGNORECASE)
-_WORD = re.compile(r"\w")
 _IN_CODE = re.compile(r"(?<![A-Za-z0-9_])[SＳ]\d++(?![A-Za-z0-9_])")
 _IN_SQUARE = re.compile(r"[\[［【][^\]］】]*+")
 _S_AND_DIGIT = re.compile("(?<=[SＳ])(?<![A-Za-z0-9].)(?=[0-9０-９])")
@@ -198,12 +190,11 @@ class LabelReading:
             position = self._read(max(position, start), end, last_comment)
             ends.append(end)
         self._hide(position, len(text))
-        # What is never closed reaches to the last label of its paragraph.
-        stops = [stop for _, stop in self._looks]
-        for start in (start for starts in self._open.values() for start in starts):
-            last = bisect_right(stops, ends[bisect_right(ends, start)]) - 1
-            if last >= 0 and stops[last] > start:
-                self._around.append((start, stops[last]))
+        # Brackets that are never closed reach to the last label of their paragraph.
+        stops = [0, *(stop for _, stop in self._looks)]
+        for start in chain.from_iterable(self._open.values()):
+            last = stops[bisect_right(stops, ends[bisect_right(ends, start)]) - 1]
+            self._around += [(start, last)] if last > start else []
         self.unreadable = self._unreadable()
         self.end = len(text)
         if closing_list := _CLOSING_LIST.search(text):

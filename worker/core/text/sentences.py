@@ -33,7 +33,7 @@ _BEGINNINGS = words_in("a an the if in on at no not for with from when it he she
 _BREAK = re.compile(
     r"""
     (?=[.!?…。！？\n\ \t#|])                             # what any of these begins with: most places have none
-    (?: (?P<stop>[.!?…]++)["'”’»)\]]*+(?=\s|\Z)       # the end of a sentence, perhaps
+    (?: (?P<stop>(?<![.!?…])[.!?…]++)["'”’»)\]]*+(?=\s|\Z) # the end of a sentence, perhaps
     | [。！？]++[」』”’]*+
     | \n[ \t\r]*+\n\s*+                               # a blank line
     | \n(?=[ \t]*+(?:[#|>]|[-*+•–]\s|\d{1,3}[.)]\s))    # a line that begins a heading, a row, an item

@@ -304,8 +304,9 @@ class _Asked:
 
     def _in_order(self, chunk: QuotedChunk) -> list[tuple[_Part, Passage]]:
         """Return the earliest places of the parts, one after another, each then as near to the next as it can be."""
+        spend(len(self._parts))
         found: list[tuple[_Part, Passage]] = []
-        sign = 0
+        sign, rest = 0, ""
         for part in self._parts:
             if part.reading.key:
                 until = len(chunk.text.places) if part.is_free or not found else sign + len(part.reading.places)
@@ -313,19 +314,26 @@ class _Asked:
                 if place is None:
                     return []
                 found.append((part, place))
-                sign = place.signs[1]
-            elif part.says_something and not (found and self._is_at_end(part, chunk.text, found[-1][1].span[1])):
-                return []
+                sign, rest = place.signs[1], ""
+            elif part.says_something:
+                # It has no letter: the sentence must end like it, with a question mark.
+                rest = rest or (found and chunk.text.rest_after(found[-1][1].span[1])) or ""
+                if not rest.endswith(part.reading.text):
+                    return []
         for i in range(len(found) - 2, -1, -1):
-            if found[i + 1][0].is_free and (i == 0 or found[i][0].is_free):
-                within = found[i][1].signs[0], found[i + 1][1].signs[0]
-                found[i] = found[i][0], self._place_of(found[i][0], chunk, within, last=True) or found[i][1]
+            part, place = found[i]
+            if found[i + 1][0].is_free and (i == 0 or part.is_free):
+                found[i] = part, self._last_place_of(part, chunk, (place.signs[0], found[i + 1][1].signs[0])) or place
         return found
 
-    @staticmethod
-    def _is_at_end(part: _Part, source: Reading, place: int) -> bool:
-        """Return whether the sentence of a place ends as a part does that has no letter: with a question mark."""
-        return (source.rest_after(place) or "").endswith(part.reading.text)
+    def _last_place_of(self, part: _Part, chunk: QuotedChunk, within: Span) -> Passage | None:
+        """Return the last place of a part, in a range that grows from its end: what others search is not searched."""
+        (start, end), count = within, len(part.reading.places) + _NEAR
+        while not (place := self._place_of(part, chunk, (max(start, end - count), end), last=True)):
+            if end - count <= start:
+                break
+            count *= 2
+        return place
 
     def _place_of(self, part: _Part, chunk: QuotedChunk, within: Span, *, last: bool = False) -> Passage | None:
         """Return the first or the last place of a part whose differences are accepted."""
@@ -339,7 +347,7 @@ class _Asked:
 
 
 _SEEN = frozenset({RAISED, PUNCTUATION, SYMBOL, DASH})
-_FEWEST_PARTS, _MOST_TRIES = 2, 8
+_FEWEST_PARTS, _MOST_TRIES, _NEAR = 2, 8, 64
 _STEPS_TO_TELL = 200
 """Steps that it takes to tell one difference, or a place."""
 

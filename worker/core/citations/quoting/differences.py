@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_left, bisect_right
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.citations.quoting import characters as chars
@@ -111,9 +111,6 @@ def _compare_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterato
     quote, source = pair
     starts, others = quote.key_starts, source.key_starts
     (i, last), (j, _) = quote_signs, source_signs
-    if quote.are_letters(i, last) and source.are_letters(*source_signs):
-        yield from _compare_letters(pair, quote.places[i], source.places[j], last - i)
-        return
     while i < last:
         first, other, shift = i, j, others[j] - starts[i]
         i, j = i + 1, j + 1
@@ -127,19 +124,6 @@ def _compare_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterato
             yield pair.difference(_kind_of_signs(pair, *spans), *spans)
         if i < last:
             yield from gap(pair, (spans[0][1], quote.places[i]), (spans[1][1], source.places[j]))
-
-
-def _compare_letters(pair: Pair, at: int, other: int, count: int) -> Iterator[Difference]:
-    """Yield what differs letter by letter, neighbours of one kind as one."""
-    asked, found = pair.quote.known[at : at + count], pair.source.known[other : other + count]
-    kinds = [one != another and _kind_of_texts(one, another) for one, another in zip(asked, found, strict=True)]
-    if "d" in pair.quote.classes[at : at + count]:
-        spans = [((at + i, at + i + 1), (other + i, other + i + 1)) for i in range(count)]
-        kinds = [kind and _kind_of_signs(pair, *span) for kind, span in zip(kinds, spans, strict=True)]
-    for kind, places in groupby(range(count), kinds.__getitem__):
-        if kind:
-            first, last = (run := [*places])[0], run[-1] + 1
-            yield pair.difference(kind, (at + first, at + last), (other + first, other + last))
 
 
 def _kind_of_signs(pair: Pair, asked: Span, found: Span) -> str:
@@ -240,31 +224,13 @@ def _kind_of_pair(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], spans
     """Return the kind of the difference of some signs; nothing if they are written the same."""
     (asked, found), (quote, source) = spans, pair
     if len(run) != len(others) or count_equal(run, others) < len(run):
-        return kind_beside_digits(pair, kind_of_run(run, others), asked, found)
+        return kind_of_run(pair, run, others, *spans)
     if quote.text[slice(*asked)] == source.text[slice(*found)]:
         return ""
     return "entity" if asked[0] in quote.shown or found[0] in source.shown else "typography"
 
 
 _BLANKS = re.compile(r"\s++")
-_INSIDE_NUMBER, _BEFORE_NUMBER = re.compile(r"d\0d"), re.compile(r"(?:\A|[^aAcdr])\0d")
-
-
-def kind_beside_digits(pair: Pair, kind: str, asked: Span, found: Span) -> str:
-    """Return the kind of other signs, of which some make another number: 3.5 and 35, −5 and 5."""
-    if not (pair.quote.has_digit_near(*asked) and pair.source.has_digit_near(*found)):
-        return kind
-    around = pair.quote.around(*asked), pair.source.around(*found)
-    is_one_sided = asked[0] == asked[1] or found[0] == found[1]
-    if (kind == "punctuation" or (kind == "dash" and is_one_sided)) and all(map(_INSIDE_NUMBER.search, around)):
-        return "words"
-    if (
-        kind == "dash"
-        and is_one_sided
-        and chars.BLANKS.isdisjoint(pair.quote.classes[slice(*asked)] + pair.source.classes[slice(*found)])
-    ):
-        return "symbol" if all(map(_BEFORE_NUMBER.search, around)) else kind
-    return kind
 
 
 def _spans_of_run(
@@ -317,12 +283,21 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
     return found
 
 
-def kind_of_run(run: Sequence[Sign], others: Sequence[Sign]) -> str:
+def kind_of_run(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], asked: Span, found: Span) -> str:
     """Return the kind of signs that are not the same."""
     kinds = {one.kind for one in (*run, *others)}
     if kinds & {chars.SYMBOL, "r", "m"}:
         return "symbol"
-    return "dash" if chars.DASH in kinds else "punctuation"
+    if chars.DASH in kinds:
+        return "symbol" if are_other_numbers(pair, asked, found) else "dash"
+    return "words" if are_other_numbers(pair, asked, found) else "punctuation"
+
+
+def are_other_numbers(pair: Pair, asked: Span, found: Span) -> bool:
+    """Return whether two parts make other numbers of the digits beside them: 3.5 and 35, −5 and 5, "3 .5" and "3.5"."""
+    places = pair.quote.places or [0]
+    ends = {"is_first": asked[0] < places[0], "is_last": asked[1] > places[-1]}
+    return pair.quote.numbers(*asked, **ends) != pair.source.numbers(*found, **ends)
 
 
 def _filling(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
@@ -358,8 +333,10 @@ def says_other(quoted: str, source: str) -> bool:
     """Return whether markup of a quote leads elsewhere than the source's, or notes another number."""
     if not _MAY_LEAD.search(quoted):
         return False
-    if any(target not in source for target in _TARGET.findall(quoted)):
-        return True
+    place = 0
+    for target in _TARGET.findall(quoted):
+        if (place := source.find(target, place)) < 0:
+            return True
     notes, others = (
         [number for note in _NOTE.findall(_TARGET.sub("", text)) for number in _NUMBER.findall(note)]
         for text in (quoted, source)
@@ -386,7 +363,7 @@ def _kind_of_blank(pair: Pair, asked: Span, found: Span) -> str:
     )
     if is_broken or (chars.UNSPACED in (left, right) and "" not in (left, right)):
         return "white_space"
-    is_joined = (left in "adr" and right in "adr") or _divides_number(pair, asked, found)
+    is_joined = (left in "adr" and right in "adr") or are_other_numbers(pair, asked, found)
     return "joined" if is_joined else "spacing"
 
 
@@ -411,39 +388,19 @@ def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span)
     return reading.text[span[0]] in _LINE_END_HYPHENS and _neighbours(reading, span) == ("a", "a")
 
 
-_IN_NUMBER = re.compile(r"d\0[.,:/']d|d[.,:/']\0d|(?:\A|[ ])\.\0[ ]?d")
-_SIGNED = re.compile(r"[-~]\0[ ]?d|\0[ ]?[-~]d")
-_RANGE = re.compile(r"d(?P<blank>[ ]?)[-~](?P=blank)d")
-
-
-def _divides_number(pair: Pair, asked: Span, found: Span) -> bool:
-    """Return whether a blank that only one of the two has is inside a number, or tells a sign from a dash."""
-    if not (pair.quote.has_digit_near(*asked) or pair.source.has_digit_near(*found)):
-        return False
-    around = [reading.around(*span) for reading, span in ((pair.quote, asked), (pair.source, found))]
-    if any(map(_IN_NUMBER.search, around)):
-        return True
-    filled = [
-        text.replace("\0", " " * _is_blank(reading.classes[slice(*span)]))
-        for text, reading, span in zip(around, (pair.quote, pair.source), (asked, found), strict=True)
-    ]
-    return any(map(_SIGNED.search, around)) and not all(map(_RANGE.search, filled))
-
-
 # --- the case of a whole quote ----------------------------------------------------------------------
 
 
 def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
     """Join neighbours of one kind inside a word."""
-    found: list[Difference] = []
-    for one in differences:
-        last = found[-1] if found else one
-        if (last.kind, last.quote_span[1], last.chunk_span[1]) == (one.kind, one.quote_span[0], one.chunk_span[0]):
-            spans = (last.quote_span[0], one.quote_span[1]), (last.chunk_span[0], one.chunk_span[1])
-            found[-1:] = [pair.difference(one.kind, *spans)]
+    runs: list[tuple[str, Span, Span]] = []
+    for kind, _, _, asked, source in differences:
+        last = runs[-1] if runs else None
+        if last and (last[0], last[1][1], last[2][1]) == (kind, asked[0], source[0]):
+            runs[-1] = kind, (last[1][0], asked[1]), (last[2][0], source[1])
         else:
-            found.append(one)
-    return found
+            runs.append((kind, asked, source))
+    return [pair.difference(*run) for run in runs]
 
 
 def with_order(differences: list[Difference]) -> list[Difference]:
@@ -475,32 +432,30 @@ def with_case(pair: Pair, differences: list[Difference], passage: Span, first: i
 
 _LETTER_BESIDE_DIGIT = re.compile(r"\d\s*+[^\W\d_]|[^\W\d_]\s*+\d")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s+|\n)[^\w]*\Z")
+_SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s++|\n)\W{0,8}\w")
+_LONGEST_UNIT, _BEFORE_SENTENCE, _FEWEST_CASED, _SMALL_WORDS = 3, 8, 2, 4
 
 
 def _is_first_letter(pair: Pair, one: Difference) -> bool:
+    """Return whether a letter is one, and not of a unit after a number, which letter case tells from another."""
     place = one.chunk_span[0]
     word = _WORD.match(known(pair.source.text[place : place + _LONGEST_UNIT + 1]))
     is_unit = word and len(word[0]) <= _LONGEST_UNIT and chars.DIGIT in pair.source.classes[max(0, place - 2) : place]
     return len(one.source) == 1 and not is_unit
 
 
-_LONGEST_UNIT = 3
-"""Letters of a word after a number that may be a unit, which letter case tells from another."""
-
-
 def _has_style(pair: Pair, passage: Span) -> bool:
-    asked = _plain(pair.quote.visible(0, len(pair.quote.text)))
+    """Return whether all of a quote is in one style, and no word of its passage has a case of its own."""
+    asked, found = _plain(pair.quote.visible(0, len(pair.quote.text))), _plain(pair.source.text[slice(*passage)])
     words = _WORD.findall(asked)
-    if len(words) < _FEWEST_CASED or not all(map(_is_cased, words)) or _LETTER_BESIDE_DIGIT.search(asked):
+    if len(words) < _FEWEST_CASED or any(map(_is_caseless, words)) or _LETTER_BESIDE_DIGIT.search(asked):
         return False
     is_title = all(map(_is_title, words)) and 2 * sum(word[0].isupper() for word in words) >= len(words)
-    if not (asked == asked.upper() or asked == asked.lower() or is_title):
+    if not (is_title or asked in (asked.upper(), asked.lower())):
         return False
-    return _is_uniform(pair.source.text, passage)
-
-
-_FEWEST_CASED, _SMALL_WORDS = 2, 4
+    before = _plain(pair.source.text[max(0, passage[0] - _BEFORE_SENTENCE) : passage[0]])
+    small = _SENTENCE_START.sub(lambda start: start[0].lower(), before + found)[len(before) :]
+    return found == found.upper() or small == small.lower()
 
 
 def _plain(text: str) -> str:
@@ -508,28 +463,9 @@ def _plain(text: str) -> str:
     return cased("".join(map(chars.plain, known(text))))
 
 
-def _is_cased(word: str) -> bool:
-    return word.upper() != word.lower()
+def _is_caseless(word: str) -> bool:
+    return word.upper() == word.lower()
 
 
 def _is_title(word: str) -> bool:
     return word == word[:1].upper() + word[1:].lower() or (len(word) <= _SMALL_WORDS and word == word.lower())
-
-
-def _is_uniform(text: str, passage: Span) -> bool:
-    """Return whether no word of a passage has a case of its own: all are small, but at starts of sentences, or big."""
-    start = max(0, passage[0] - _BEFORE_SENTENCE)
-    before = _plain(text[start : passage[0]])
-    text = before + _plain(text[slice(*passage)])
-    words = [match for match in _WORD.finditer(text, len(before)) if _is_cased(match[0])]
-    return all(word[0] == word[0].upper() for word in words) or all(
-        word[0] == word[0].lower()
-        or (
-            word[0][1:] == word[0][1:].lower()
-            and _SENTENCE_START.search(text, max(0, word.start() - _BEFORE_SENTENCE), word.start())
-        )
-        for word in words
-    )
-
-
-_BEFORE_SENTENCE = 8

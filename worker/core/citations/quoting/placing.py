@@ -15,7 +15,6 @@ from worker.core.citations.quoting.differences import (
     compare,
     count_equal,
     gap,
-    kind_beside_digits,
     kind_of_run,
     merged,
     says_other,
@@ -168,7 +167,7 @@ def _stop(
     if not is_question and len(left) == 1 and left[0].plain in _STOPS and pair.source.ends_clause(end):
         until = following[0].span[1] if following and following[0].span[0] == end else end
         return pair.difference("end_punctuation", span, (end, until))
-    return pair.difference(kind_of_run(left, []), span, (end, end))
+    return pair.difference(kind_of_run(pair, left, [], span, (end, end)), span, (end, end))
 
 
 def _outer(pair: Pair, span: Span, place: int, signs: Sequence[Sign]) -> list[Difference]:
@@ -176,7 +175,7 @@ def _outer(pair: Pair, span: Span, place: int, signs: Sequence[Sign]) -> list[Di
     classes = pair.quote.classes[slice(*span)]
     near = pair.source.text[max(0, place - (span[1] - span[0])) : place + span[1] - span[0]]
     if signs:
-        kind = kind_beside_digits(pair, kind_of_run(signs, []), span, (place, place))
+        kind = kind_of_run(pair, signs, [], span, (place, place))
     elif says_other(pair.quote.text[slice(*span)], near):
         kind = "words"
     elif "M" in classes or "B" in classes:

@@ -80,12 +80,6 @@ class Reading:
             else end
         )
 
-    def are_letters(self, first: int, last: int) -> bool:
-        """Return whether signs are letters and digits of one character and one key each, with nothing between them."""
-        start, count = self.places[first], last - first
-        is_one_each = self.key_starts[last] - self.key_starts[first] == count == self.sign_end(last - 1) - start
-        return is_one_each and _LETTERS.fullmatch(self.classes, start, start + count) is not None
-
     @cached_property
     def words(self) -> Sequence[int]:
         """Signs at which words begin, and how many signs there are; in scripts without spaces each sign is a word."""
@@ -133,31 +127,32 @@ class Reading:
         sides = self.classes[place - 1 : place + 1] if place else ""
         if len(sides) <= 1:
             return False
-        if sides not in _NO_CUT and (sides[1] in chars.CONTINUED or _CUT.search(self.around(place, place))):
+        if sides not in _NO_CUT and (sides[1] in chars.CONTINUED or _CUT.search(self._cut(place))):
             return True
         near = f"{self.known[max(0, place - _NEAR) : place]}\0{self.known[place : place + _NEAR]}"
         return "\n" in near and any("\0" in match[0] for match in _DIVIDED.finditer(near))
 
-    def around(self, start: int, end: int) -> str:
-        """Return what is seen on both sides of a part, with a NUL in its place, a sign of `_CUT` for each character."""
-        if self._is_as_it_is_near(start, end):
-            before, after = self.known[max(0, start - _SEEN) : start], self.known[end : end + _SEEN]
-        else:
-            near = _NEAR
-            while len(before := self.visible(max(0, start - near), start)) < _SEEN and near < start:
-                near *= 4
-            while len(after := self.visible(end, end + near)) < _SEEN and end + near < len(self.text):
-                near *= 4
-            before, after = known(before[-_SEEN:]), known(after[:_SEEN])
-        return cased(f"{before}\0{after}").translate(_SIGNS_OF_CUT)
+    def _cut(self, place: int) -> str:
+        """Return what is seen on both sides of a place, with a NUL there, a sign of `_CUT` for each character."""
+        return cased("\0".join(self._around(place, place))).translate(_SIGNS_OF_CUT)
 
-    def _is_as_it_is_near(self, start: int, end: int) -> bool:
-        return _NOT_AS_IT_IS.search(self.classes, max(0, start - _SEEN), end + _SEEN) is None
+    def numbers(self, start: int, end: int, *, is_first: bool, is_last: bool) -> list[str]:
+        """Return the forms of numbers from the sign before a part to the one after it: ``-d.d`` of −3.5."""
+        before, after = (side.translate(_SIGNS_OF_CUT) for side in self._around(start, end))
+        middle = known(self.visible(start, end)).translate(_SIGNS_OF_CUT)
+        before, after = _BEFORE[is_first].findall(before)[0], _AFTER[is_last].findall(after)[0]
+        return _NUMBERS.findall(f"{before}{middle}{after}".replace("~", "-"))
 
-    def has_digit_near(self, start: int, end: int) -> bool:
-        """Return whether a digit may be seen on a side of a part, or the fourth sign from it."""
-        is_near = chars.DIGIT in self.classes[max(0, start - _BESIDE) : end + _BESIDE]
-        return is_near or not self._is_as_it_is_near(start, end)
+    def _around(self, start: int, end: int) -> tuple[str, str]:
+        """Return what is seen on both sides of a part."""
+        if _NOT_AS_IT_IS.search(self.classes, max(0, start - _SEEN), end + _SEEN) is None:
+            return self.known[max(0, start - _SEEN) : start], self.known[end : end + _SEEN]
+        near = _NEAR
+        while len(before := self.visible(max(0, start - near), start)) < _SEEN and near < start:
+            near *= 4
+        while len(after := self.visible(end, end + near)) < _SEEN and end + near < len(self.text):
+            near *= 4
+        return known(before[-_SEEN:]), known(after[:_SEEN])
 
     @cached_property
     def _sentence_ends(self) -> Sequence[int]:
@@ -245,13 +240,14 @@ _DIVIDED = re.compile(r"[^\W\d_]\0?[-\u2010\u00ad]\0?[^\S\n]*+\0?\n\s*+\0?\s*+[^
 MOST_AROUND = 200
 """Characters of the rest of a sentence at most."""
 
-_NEAR, _SEEN, _BESIDE, _SHORT, _CLOSING = 64, 12, 4, 4, 4
+_NEAR, _SEEN, _SHORT, _CLOSING = 64, 12, 4, 4
 _LAST_WORD = re.compile(r"\w*\Z")
 _ASKS = re.compile("[?!？！؟¿¡;\u037e՞፧‽]")
 _WIDE_CLOSING = "」』”）】"
 _NEXT_BLOCK = r"\n[ \t\r]*+(?:\n|[-*+•>|#])"
+# Of a long run of stops, not each is tried.
 _SENTENCE_END = re.compile(
-    r"(?=[.!?…؟।॥。！？｡\n])(?:(?P<stop>[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)"
+    r"(?=[.!?…؟।॥。！？｡\n])(?:(?P<stop>(?<![.!?…؟।॥]{16})[.!?…؟।॥]++[\"'’”»)\]*_]{0,4}(?=\s|\Z)"
     rf"|[。！？｡]++[{_WIDE_CLOSING}]{{0,4}})|(?P<block>{_NEXT_BLOCK}))"
 )
 _GREEK_QUESTION = re.compile("[\u0370-\u03ff\u1f00-\u1fff][\"'’”»)]{0,4}[ ]?;|\u037e")
@@ -280,6 +276,10 @@ def _as_cut(character: str) -> str:
 
 
 _SIGNS_OF_CUT = Table(_as_cut)
+_BEFORE = re.compile("[aAcdr]?[^aAcdr]*\\Z"), re.compile("[^aAcdr]*\\Z")
+_AFTER = re.compile("[^aAcdr]*[aAcdr]?"), re.compile("[^aAcdr]*")
+# A dash after a blank or a bracket is a sign, and so is a dot.
+_NUMBERS = re.compile(r"(?:(?<![aAcdr])-|(?<![^ ])\.)?d+(?:[.,:/']d+)*")
 
 # A NUL is where a quote begins or ends: inside a word, beside a hyphen or an apostrophe in one, inside a domain's name;
 # inside a number, its groups of three digits, after its sign or before its per cent, degree or currency sign.

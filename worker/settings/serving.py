@@ -357,7 +357,7 @@ class WorkerSettings(Section):
     send_task_events: bool = True
     remote_control: list[ControlCommand] = []
     soft_shutdown_seconds: float = Field(30.0, ge=0)
-    process_claims: bool = True
+    process_claims: bool = False
 
     @model_validator(mode="before")
     @classmethod

@@ -21,6 +21,7 @@ from worker.queue.transport import keys
 from .bad_input_worker import message
 from .jobs import JOB
 from .test_nothing_lost import wait_for
+from .ways import count_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,8 +52,7 @@ def send(app: Celery, seconds: float) -> Any:
 def waiting(broker: redis.Redis) -> tuple[int, int]:
     """How many messages are delayed, and how many a worker holds."""
     count: Any = broker.zcard(keys.delayed("retrieval"))
-    held: Any = broker.hlen(keys.UNACKED)
-    return count, held
+    return count, count_held(broker)
 
 
 def test_a_job_waits_for_its_time_in_redis_and_survives_its_worker(
@@ -131,7 +131,7 @@ def test_workers_whose_clocks_differ_leave_each_other_s_jobs_alone(
     ):
         with held(environment):
             ids = [client.enqueue(JOB, expires=600) for _ in range(4)]
-            wait_for(lambda: broker.hlen(keys.UNACKED) == 4)
+            wait_for(lambda: count_held(broker) == 4)
             tags = {*broker.hkeys(keys.UNACKED)}
             assert {f"-{right.pid}-".encode() in tag for tag in tags} == {True, False}, "both have some"
             heard = commands(broker)

@@ -17,6 +17,7 @@ from worker.queue.transport.owners import STOPPING_LIFE_SECONDS
 
 from .jobs import JOB
 from .slow_killers import FOLDER
+from .ways import is_clean
 
 if TYPE_CHECKING:
     import subprocess
@@ -200,7 +201,7 @@ def test_a_running_job_survives_a_lost_connection(
         for number in (1, 2, 3):
             held.tell(f"held-{number}")
         assert [status(client, f"held-{number}") for number in (1, 2, 3)] == ["ok"] * 3
-        wait_for(lambda: not broker.exists(keys.UNACKED, keys.deliveries("retrieval")))
+        wait_for(lambda: is_clean(broker))
     assert [held.runs(f"held-{number}") for number in (1, 2, 3)] == [1, 1, 1]
     assert "PendingDeprecation" not in worker_log.read_text(errors="replace")
 
@@ -218,7 +219,7 @@ def test_a_job_that_ends_in_the_main_process_survives_a_lost_connection(
         link.reset()
         held.tell("held-1")
         assert status(client, "held-1") == "ok"
-        wait_for(lambda: not broker.exists(keys.UNACKED, keys.deliveries("retrieval")))
+        wait_for(lambda: is_clean(broker))
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
     assert held.runs("held-1") == 1
 
@@ -231,7 +232,7 @@ def test_an_acknowledgement_survives_a_callback_that_fails_before_it(
         held.begin("held-1")
         held.tell("held-1", "lose the connection")
         assert status(client, "held-1") == "ok"
-        wait_for(lambda: not broker.exists(keys.UNACKED, keys.deliveries("retrieval")))
+        wait_for(lambda: is_clean(broker))
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
     assert held.runs("held-1") == 1
 

@@ -24,6 +24,7 @@ from worker.queue.transport import dead_letters, keys
 
 from .bad_input_worker import message
 from .jobs import JOB
+from .ways import NOT_STORED, PROCESSES_CLAIM, count_held, is_clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -83,7 +84,7 @@ def test_workers_killed_under_load_lose_nothing(
     with celery_worker(environment, tmp_path / "last.log", "--concurrency=2"):
         wait_for(lambda: len(answered(results, ids)) == len(ids))
         # At one instant: on its way back from a dead worker, a message is in the one place, then in the other.
-        wait_for(lambda: not broker.exists("retrieval", keys.UNACKED, keys.deliveries("retrieval")))
+        wait_for(lambda: is_clean(broker))
     assert {*answered(results, ids)} == {"SUCCESS"}
     assert broker.llen("retrieval") == 0
     assert broker.keys("*.inflight.*") == []
@@ -112,7 +113,7 @@ def test_a_killed_worker_s_jobs_are_answered_by_another_soon(
             killed.wait(180)
         wait_for(lambda: len(answered(results, ids)) == len(ids))
         # At one instant: on its way back from a dead worker, a message is in the one place, then in the other.
-        wait_for(lambda: not broker.exists("retrieval", keys.UNACKED, keys.deliveries("retrieval")))
+        wait_for(lambda: is_clean(broker))
     assert {*answered(results, ids)} == {"SUCCESS"}
 
 
@@ -133,7 +134,7 @@ def test_sigquit_on_top_of_a_claim_leaves_no_job_to_nobody(
         worker.wait(180)
     with celery_worker(environment, tmp_path / "next.log", "--concurrency=2"):
         wait_for(lambda: answered(results, ["last"]) == ["SUCCESS"])
-        wait_for(lambda: not broker.exists("retrieval", keys.UNACKED, keys.deliveries("retrieval")))
+        wait_for(lambda: is_clean(broker))
 
 
 def rubbish(chance: random.Random, number: int) -> bytes:
@@ -190,7 +191,7 @@ def test_a_thousand_malformed_entries_end_as_dead_letters(
         wait_for(lambda: broker.xlen("retrieval.dead") == 1000)
         assert worker.poll() is None
         assert broker.llen("retrieval") == 0
-        wait_for(lambda: broker.hlen(keys.UNACKED) == 0)
+        wait_for(lambda: count_held(broker) == 0)
     letters = [*dead_letters.every(broker, "retrieval")]
     assert {letter.reason for letter in letters} == {"malformed", "unknown_task"}
     reported = {letter.task_id: letter for letter in letters if letter.task_id}

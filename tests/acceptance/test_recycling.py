@@ -15,6 +15,7 @@ from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import keys
 
 from .jobs import JOB, pool_process
+from .ways import PROCESS_LOST, count_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,9 +45,9 @@ def said(log: Path, event: str) -> list[dict[str, Any]]:
 def expect_each_once(client: Client, broker: redis.Redis, log: Path, ids: list[str]) -> None:
     """All are answered, each after one run that was counted once."""
     assert {client.result(task_id, timeout=300).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # of a search
-    wait_for(lambda: broker.hlen(keys.UNACKED) == 0)
+    wait_for(lambda: count_held(broker) == 0)
     assert sorted(line["task_id"] for line in said(log, "job done")) == sorted(ids)
-    assert not said(log, "process lost: the job is requeued")
+    assert not said(log, PROCESS_LOST)
     assert not broker.exists(keys.dead("retrieval"), keys.deliveries("retrieval"))
 
 
@@ -114,10 +115,10 @@ def test_a_job_that_its_process_never_began_is_not_counted(
         process = pool_process(worker)
         first = client.enqueue(JOB)  # a process that has not said that it is up is not written to, but replaced
         client.result(first, timeout=180)
-        wait_for(lambda: broker.hlen(keys.UNACKED) == 0)
+        wait_for(lambda: count_held(broker) == 0)
         process.suspend()
         later = client.enqueue(JOB)
-        wait_for(lambda: broker.hlen(keys.UNACKED) == 1)
+        wait_for(lambda: count_held(broker) == 1)
         assert control.ping(timeout=180, limit=1)  # so the turn in which it was written is over
         process.kill()
         expect_each_once(client, broker, worker_log, [first, later])
@@ -141,7 +142,7 @@ def test_a_job_that_waits_for_a_process_is_not_counted_when_its_worker_dies(
         begun = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(admin) == 1)
         waiting = [client.enqueue(JOB) for _ in range(3)]
-        wait_for(lambda: broker.hlen(keys.UNACKED) == 4)
+        wait_for(lambda: count_held(broker) == 4)
         assert control.ping(timeout=180, limit=1)  # so they are marked
         worker.kill()
         worker.wait(180)

@@ -25,6 +25,7 @@ from retrieval_client.errors import DeadLettered, NotAuthorised, TimedOut, Unava
 from worker.cli.devstack.workers import celery_worker, flower
 
 from .jobs import JOB, QUERY, pool_process
+from .ways import PROCESSES_CLAIM, count_held, first_way_only, is_clean, second_way_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +45,7 @@ def log_events(log: Path, event: str) -> list[dict[str, Any]]:
     return [line for line in lines if line.get("event") == event]
 
 
+@first_way_only("a worker without pool processes would claim nothing")
 def test_a_solo_worker_answers_beside_another(
     stack: Stack, client: Client, worker_environment: Environment, tmp_path: Path
 ) -> None:
@@ -56,7 +58,7 @@ def test_a_solo_worker_answers_beside_another(
     ):
         sent = [client.enqueue(JOB) for _ in range(20)]
         assert [client.result(task_id, timeout=180).status for task_id in sent] == ["ok"] * 20  # type: ignore[union-attr] # of a search
-        wait_for(lambda: not broker.exists("unacked", "retrieval", "retrieval.deliveries"))
+        wait_for(lambda: is_clean(broker))
     done = [log_events(tmp_path / f"{name}.log", "job done") for name in ("one", "two")]
     assert sorted(line["task_id"] for lines in done for line in lines) == sorted(sent)
 
@@ -78,7 +80,7 @@ def test_every_event_is_sent_before_a_worker_ends(
                 sent = [client.enqueue(JOB) for _ in range(5)]
                 for task_id in sent:
                     client.result(task_id, timeout=180)
-                wait_for(lambda: not broker.exists("unacked"))
+                wait_for(lambda: count_held(broker) == 0)
             wait_for(lambda: any(event["type"] == "worker-offline" for event in heard))
         finally:
             receiver.should_stop = True
@@ -165,11 +167,15 @@ def test_sessions_that_are_terminated_under_load_time_no_job_out(
     with celery_worker(worker_environment(WORKER__RETRY_BACKOFF_SECONDS="0.1"), worker_log, "--concurrency=2"):
         client.call(JOB, timeout=180)
         ids = []
+
+        def strikes(function: str) -> bool:
+            """Whether a session was at work."""
+            ids.extend(client.enqueue(JOB) for _ in range(10))
+            return admin.execute(AT_WORK.format(f"{function}(pid)")).fetchone() is not None
+
         for number in range(20):
-            ids += [client.enqueue(JOB) for _ in range(10)]
             function = ("pg_terminate_backend", "pg_cancel_backend")[number % 2]
-            wait_for(lambda: admin.execute(AT_WORK.format("pid")).fetchone())
-            admin.execute(AT_WORK.format(f"{function}(pid)"))
+            wait_for(lambda function=function: strikes(function))
         assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}
 
 
@@ -236,7 +242,7 @@ def test_a_job_that_kills_its_process_each_time_is_dead_lettered(
             process.kill()
             admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
             wait_for(lambda: waiting_sessions(admin) == 0)
-        with pytest.raises(DeadLettered, match="delivered 4 times"):
+        with pytest.raises(DeadLettered, match=f"delivered {3 if PROCESSES_CLAIM else 4} times"):
             client.result(task_id, timeout=180)
         locked.rollback()
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
@@ -344,6 +350,17 @@ def test_a_wrong_set_up_stops_the_start_with_one_sentence(
     assert done.returncode == 78
     assert said in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
+
+
+@second_way_only("the main process claims for any pool")
+@pytest.mark.parametrize("pool", ["solo", "threads"])
+def test_a_pool_without_processes_is_refused_where_these_claim(worker_environment: Environment, pool: str) -> None:
+    """Exit code 78, and a sentence that says what to use."""
+    command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", f"--pool={pool}"]
+    done = subprocess.run(command, env=worker_environment(), capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 78
+    assert "its jobs would not be claimed: use prefork, with --concurrency=1 for one" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_nothing_of_this_session_is_left(stack: Stack) -> None:

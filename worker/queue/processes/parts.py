@@ -15,6 +15,7 @@ from worker.queue.claims import Claims
 from worker.queue.processes.events import Events
 from worker.queue.processes.keeper import Keeper
 from worker.queue.processes.process import Limits, Process
+from worker.queue.processes.table import MOST_JOBS
 from worker.queue.records import RecordStore
 
 if TYPE_CHECKING:
@@ -57,6 +58,11 @@ class Processes:
         """Names of the queues that this worker serves."""
         return [queue.name for queue in self._app.amqp.queues.consume_from.values()]
 
+    @property
+    def bundle(self) -> int:
+        """Most jobs that are answered together; a standby's lag is checked in each search's own transaction."""
+        return 1 if self._settings.of_the_standby else min(self._settings.worker.bundle, MOST_JOBS)
+
     def keeper(self, hostname: str, slots: Callable[[], Sequence[Slot]]) -> Keeper:
         """Make the main process's keeper."""
         seconds = self._settings.worker.result_expires_seconds
@@ -72,10 +78,10 @@ class Processes:
         """Run a process until it leaves."""
         worker = self._settings.worker
         soft, most_jobs, most_memory = limits
-        bundle = 1 if self._settings.of_the_standby else worker.bundle
         client = self._broker()
         Process(
             Claims(client, self.queues, _name(), slot.announce, self._rules.max_bytes),
+            self.queues,
             self._store(),
             client,
             self._answers,
@@ -84,7 +90,7 @@ class Processes:
                 soft or 0.0,
                 most_jobs or 0,
                 most_memory or 0,
-                bundle,
+                self.bundle,
                 worker.bundle_ms / 1000,
                 worker.result_expires_seconds,
             ),

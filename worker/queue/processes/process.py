@@ -93,6 +93,7 @@ class Process:
 
     Args:
         claims: its claims.
+        queues: names of the queues, in an order that the main process knows.
         store: stores records; its client is its own.
         client: client of the broker.
         answers: finds the outcomes of jobs.
@@ -106,6 +107,7 @@ class Process:
     def __init__(
         self,
         claims: Claims,
+        queues: Sequence[str],
         store: RecordStore,
         client: redis.Redis,
         answers: Answers,
@@ -117,6 +119,7 @@ class Process:
         parent: int,
     ) -> None:
         self._claims = claims
+        self._queues = queues
         self._store = store
         self._client = client
         self._answers = answers
@@ -182,6 +185,7 @@ class Process:
 
     def _work(self, messages: Sequence[ClaimedMessage]) -> None:
         started = time.perf_counter()
+        self._slot.state = State.STORING
         jobs = self._kept(self._accepted(self._of_one_list(messages)))
         if not jobs:
             return
@@ -189,8 +193,7 @@ class Process:
         self._slot.begin(jobs[0].message.place, shown, time.monotonic(), together=len(jobs) > 1)
         self._events.begun(jobs)
         self._run(jobs, started)
-        self._slot.ended += len(jobs)
-        self._slot.state = State.IDLE
+        self._slot.note_ended(self._queues.index(jobs[0].message.queue), len(jobs))
         self._adapt(jobs, time.perf_counter() - started)
         self._is_leaving |= self._is_spent()
         self._slot.is_leaving = self._is_leaving

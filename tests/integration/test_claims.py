@@ -158,11 +158,23 @@ def test_a_list_of_its_own_is_the_only_record(broker: redis.Redis, process: Call
 def test_a_process_that_leaves_requeues_what_it_has(broker: redis.Redis, process: Callable[..., Claims]) -> None:
     """In its order, before what waits, uncounted; of its owners nothing is left."""
     fill(broker, *"012345")
-    claims = process()
+    announced: list[Any] = []
+    claims = process(announce=announced.append)
     claims.take(3)
     claims.close()
     assert waiting(broker) == [*"012345"]
     assert broker.keys() == [QUEUE.encode()]
+    assert announced[-1] == []
+
+
+def test_a_wait_acknowledges_too(broker: redis.Redis, process: Callable[..., Claims]) -> None:
+    """What was taken before is answered, by whatever way the next message comes."""
+    fill(broker, *"0123")
+    claims = process()
+    assert [texts(claims.wait(1)), texts(claims.take(1)), texts(claims.wait(1))] == [["0"], ["1"], ["2"]]
+    assert held(broker) == ["2"]
+    assert claims.take(1)[0].raw == b"3"
+    assert held(broker) == ["3"]
 
 
 def test_two_processes_share_the_messages(broker: redis.Redis, process: Callable[..., Claims]) -> None:
@@ -258,18 +270,19 @@ def test_no_more_is_taken_beyond_a_budget_of_bytes(broker: redis.Redis, process:
 
 
 @pytest.mark.parametrize("fault", ["reply", "command"])
+@pytest.mark.parametrize("before", [1, 2, 3])
 def test_a_claim_whose_reply_is_lost_takes_and_acknowledges_once(
-    broker: redis.Redis, link: FaultyLink, process: Callable[..., Claims], fault: Fault
+    broker: redis.Redis, link: FaultyLink, process: Callable[..., Claims], fault: Fault, before: int
 ) -> None:
     """Before or after the script ran: what was answered is not run again, and what was moved is, in order."""
     fill(broker, *"01234567")
     claims = process(port=link.port)
-    assert texts(claims.take(2)) == ["0", "1"]
+    assert [texts(claims.take(1)) for _ in range(before)] == [[str(number)] for number in range(before)]
     link.lose(fault)
     with pytest.raises(LOST):
-        claims.take(2)
-    assert sorted(held(broker)) == (["2", "3"] if fault == "reply" else ["0", "1"])
-    assert drain(claims) == [*"234567"]
+        claims.take(1)
+    assert held(broker) == [str(before if fault == "reply" else before - 1)]
+    assert drain(claims) == [*"01234567"][before:]
     assert (held(broker), counts(broker)) == ([], {})
     assert len(places(broker)) == 2
 
@@ -403,6 +416,8 @@ def test_a_bundle_of_a_killed_worker_runs_alone(server: Redis, broker: redis.Red
     fill(broker, *"01234")
     with killed(server, server.port, "claims.take(3)") as kill:
         kill()
+    for place in places(broker):
+        broker.zadd(keys.OWNERS, {place: 1})
     Tidier(broker).tidy_dead()
     assert len(held(broker)) == 3  # its keys have not expired
     expire(broker)
@@ -468,6 +483,16 @@ def test_each_way_to_tidy_up(
     assert broker.lrange(keys.deferred(QUEUE), 0, -1) == [text.encode() for text in deferred]
     assert counts(broker) == count
     assert messages[0].place not in places(broker)
+
+
+def test_a_message_that_killed_a_process_alone_stays_marked_so(
+    broker: redis.Redis, process: Callable[..., Claims]
+) -> None:
+    """A later death in a bundle, of a worker that does not know the mark, is not counted twice."""
+    fill(broker, *"0123")
+    broker.hset(keys.deliveries(QUEUE), f"{keys.digest(b'0')}:alone", 2)
+    Tidier(broker).tidy(process().take(2)[0].place, ALONE)
+    assert counts(broker) == {"0:alone": "2", "1:alone": "1"}
 
 
 def test_long_lists_are_tidied_up_in_parts(broker: redis.Redis, process: Callable[..., Claims]) -> None:
@@ -735,10 +760,26 @@ def test_a_message_that_arrives_as_the_wait_ends_is_not_lost(
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["take", "wait", "answer", "give back", "delay", "reply", "command", "kill", "expire", "push"]),
+        st.sampled_from(
+            [
+                "take",
+                "take",
+                "take",
+                "wait",
+                "answer",
+                "give back",
+                "delay",
+                "reply",
+                "command",
+                "kill",
+                "expire",
+                "push",
+            ]
+        ),
         st.integers(0, 1),
         st.integers(1, 8),
     ),
+    min_size=20,
     max_size=60,
 )
 

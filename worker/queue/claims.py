@@ -272,7 +272,6 @@ class Claims:
                 line.connect(self._name)
         self._announce_places()
         self._tidy_lost()
-        self._announce_places()
 
     def take(self, most: int) -> list[ClaimedMessage]:
         """Acknowledge all messages claimed before, whose outcomes are stored, and take the next ones, without waiting.
@@ -322,11 +321,10 @@ class Claims:
                     messages += self._read(waiting.pop(number))
                 if waiting:
                     readable = self._call_back(waiting, until)
-        except BaseException as error:  # what the lines have moved, or still may, is requeued, but for what is returned
+        except BaseException:  # what was moved, or still may be, is requeued
             for line in self._lines:
                 line.drop()
-            if not messages or not isinstance(error, redis.RedisError | OSError):
-                raise
+            raise
         return self._work_on(messages)
 
     def give_back(self, messages: Sequence[ClaimedMessage]) -> None:
@@ -357,6 +355,7 @@ class Claims:
         for line in self._lines:
             line.drop()
         self._worked_on.clear()
+        self._announce_places()
         self._tidy_lost()
 
     def _announce_places(self) -> None:

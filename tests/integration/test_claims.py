@@ -168,7 +168,7 @@ def test_a_process_that_leaves_requeues_what_it_has(broker: redis.Redis, process
 
 
 def test_a_wait_acknowledges_too(broker: redis.Redis, process: Callable[..., Claims]) -> None:
-    """What was taken before is answered, by whatever way the next message comes."""
+    """Messages that were taken before are answered, by whatever way the next one comes."""
     fill(broker, *"0123")
     claims = process()
     assert [texts(claims.wait(1)), texts(claims.take(1)), texts(claims.wait(1))] == [["0"], ["1"], ["2"]]

@@ -19,8 +19,9 @@ from redis.retry import Retry
 from tests.waiting import wait_for
 
 from worker.cli.devstack.processes import free_port
-from worker.cli.devstack.redis import NAMED_BY, redis_server
+from worker.cli.devstack.redis import NAMED_BY, missing_tls, redis_server
 from worker.queue.claims import ALONE, ANSWERED, COUNTED, UNCOUNTED, ClaimedMessage, Claims, Tidier, renew
+from worker.queue.overview import Overview
 from worker.queue.transport import dead_letters, delayed, keys, owners
 from worker.queue.transport.excerpts import is_excerpt
 from worker.queue.transport.inspection import Rules
@@ -264,6 +265,14 @@ def test_no_more_is_taken_beyond_a_budget_of_bytes(broker: redis.Redis, process:
     """The message that exceeds it is taken still."""
     broker.lpush(QUEUE, *[b"x" * 700_000] * 8)
     assert len(process().take(8)) == 2
+
+
+def test_views_count_a_worker_once(server: Redis, broker: redis.Redis, process: Callable[..., Claims]) -> None:
+    """However many processes and queues it has; they see what each queue's processes hold."""
+    claims, _ = process(QUEUE, OTHER), process(QUEUE, OTHER)
+    fill(broker, "0")
+    claims.take(1)
+    assert Overview(server.url(0, "inspector"), [QUEUE, OTHER], lambda: 0.0).look(0).workers == 1
 
 
 # --- lost replies -----------------------------------------------------------------------------------
@@ -754,6 +763,30 @@ def test_a_message_that_arrives_as_the_wait_ends_is_not_lost(
         assert sorted(claimed) == [f"a{number}", f"b{number}"]
     claims.acknowledge()
     assert held(broker) == []
+
+
+def test_claims_over_tls(tmp_path: Path) -> None:
+    """A reply may wait decrypted where no poll sees it: none is left there."""
+    if missing_tls():
+        pytest.skip(missing_tls())
+    with (
+        redis_server(tmp_path, tls=True) as server,
+        connect(server) as client,
+        redis.Redis.from_url(server.url()) as admin,
+    ):
+        claims = Claims(client, [QUEUE, OTHER], "host-1", lambda _: None, longest=1_000_000)
+        for size in (10, 20_000, 900_000):
+            thread = threading.Thread(target=push_once_blocked, args=(admin, 2, QUEUE, OTHER))
+            thread.start()
+            assert texts(claims.wait(30)) == ["x", "x"]
+            thread.join()
+            fill(admin, "y" * size, "z")
+            assert [len(message.raw) for message in claims.wait(30)] == [size]
+            assert texts(claims.take(1)) == ["z"]
+        admin.lpush(QUEUE, b"x" * 3_000_000)
+        assert claims.wait(30) == []
+        assert is_excerpt(claims.take(1)[0].raw)
+        claims.close()
 
 
 # --- any order --------------------------------------------------------------------------------------

@@ -237,7 +237,7 @@ class Claims:
     Args:
         client: client of the broker, with time limits and without retries; its pool provides the connections.
         queues: names of the queues.
-        name: name of this process, HOST-PID.
+        name: name of the worker, HOST-PID of its main process; the views count workers by it.
         announce: called with the lists whose owners must be renewed (`renew`), whenever they change and before they are
             used.
         longest: most bytes of a message; only an excerpt of a longer one is taken.

@@ -32,10 +32,21 @@ class FaultyLink:
         """Lose the next command before Redis reads it, or the next reply; both ends of its connection are closed."""
         self._fault = fault
 
-    def hold(self) -> None:
-        """Keep what is said to Redis on the connections that are open, also that they are closed."""
-        for pair in self._pairs:
+    def hold(self, first: int = 0) -> None:
+        """Keep what is said to Redis on the connections that are open, also that they are closed.
+
+        Args:
+            first: number of the first such connection, in the order in which they were made.
+        """
+        for pair in self._pairs[first:]:
             pair.held = b""
+
+    def resume(self) -> None:
+        """Pass on what was held, and what comes."""
+        for pair in self._pairs:
+            with pair.lock:
+                pair.server.sendall(pair.held or b"")
+                pair.held = None
 
     def release(self) -> None:
         """Pass on what was held, and wait until Redis has run it and closed the connections."""
@@ -71,6 +82,7 @@ class _Pair:
     def __init__(self, link: FaultyLink, client: socket.socket, server: socket.socket) -> None:
         self.client, self.server = client, server
         self.held: bytes | None = None
+        self.lock = threading.Lock()
         self._link = link
         self.replying = threading.Thread(target=self._reply, daemon=True)
         self.replying.start()
@@ -79,10 +91,11 @@ class _Pair:
     def _command(self) -> None:
         with contextlib.suppress(OSError):
             while (data := self.client.recv(65536)) and not self._link.lost("command"):
-                if self.held is None:
-                    self.server.sendall(data)
-                else:
-                    self.held += data
+                with self.lock:
+                    if self.held is None:
+                        self.server.sendall(data)
+                    else:
+                        self.held += data
         if self.held is None:
             self.close()
 

@@ -721,6 +721,32 @@ def test_messages_of_two_queues_at_once_are_both_claimed(broker: redis.Redis, pr
     assert held(broker) == []
 
 
+def test_a_connection_is_called_back_until_it_waits(
+    broker: redis.Redis, link: FaultyLink, process: Callable[..., Claims]
+) -> None:
+    """Its blocking command may arrive after the call: a job would wait for as long as an idle process does."""
+    claims = process(QUEUE, OTHER, port=link.port)
+    broker.config_resetstat()
+    fill(broker, "0")
+    link.hold(1)
+
+    def calls() -> int:
+        found: Any = broker.info("commandstats")
+        return int(found.get("cmdstat_client|unblock", {"calls": 0})["calls"])
+
+    def resume() -> None:
+        wait_for(lambda: calls() >= 2)
+        link.resume()
+
+    thread = threading.Thread(target=resume)
+    thread.start()
+    assert texts(claims.wait(600)) == ["0"]
+    thread.join()
+    assert broker.info("clients")["blocked_clients"] == 0
+    fill(broker, "1", queue=OTHER)
+    assert drain(claims) == ["1"]
+
+
 @pytest.mark.parametrize("queues", [(QUEUE,), (QUEUE, OTHER)])
 def test_a_wait_ends_when_it_is_asked_to(
     broker: redis.Redis, process: Callable[..., Claims], queues: tuple[str, ...]

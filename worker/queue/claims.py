@@ -288,7 +288,7 @@ class Claims:
                 self._take_of(line, 0)
         for line in self._lines if most else ():
             if messages := self._take_of(line, most):
-                return self._work_on(messages)
+                return messages
         return []
 
     def acknowledge(self) -> None:
@@ -324,8 +324,9 @@ class Claims:
         except BaseException:  # what was moved, or still may be, is requeued
             for line in self._lines:
                 line.drop()
+            self._worked_on.clear()
             raise
-        return self._work_on(messages)
+        return messages
 
     def give_back(self, messages: Sequence[ClaimedMessage]) -> None:
         """Requeue messages, in their order, before all that wait."""
@@ -364,10 +365,6 @@ class Claims:
             self._announce(sorted(places))
             self._announced = places
 
-    def _work_on(self, messages: list[ClaimedMessage]) -> list[ClaimedMessage]:
-        self._worked_on |= {message.place for message in messages}
-        return messages
-
     def _line_of(self, queue: str) -> _Line:
         return next(line for line in self._lines if line.queue == queue)
 
@@ -394,6 +391,7 @@ class Claims:
             return []
         line.places = line.places[::-1]
         place = line.places[1]
+        self._worked_on.add(place)
         pairs = itertools.zip_longest(raws, counts[::2], counts[1::2], fillvalue=0)
         return [ClaimedMessage(raw, line.queue, place, count, bool(alone)) for raw, count, alone in pairs]  # type: ignore[arg-type] # raws are the longest
 

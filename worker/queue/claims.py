@@ -69,18 +69,16 @@ class ClaimedMessage:
     alone: bool = False
 
 
-def renew(ask: Callable[..., Any], places: Iterable[str], value: str, life: int = LIFE_SECONDS) -> None:
+def renew(ask: Callable[..., Any], values: Mapping[str, str], life: int = LIFE_SECONDS) -> None:
     """Renew the owners of lists, or register them.
 
     Args:
         ask: sends a command and returns its reply, as `redis.Redis.execute_command` does.
-        places: their lists.
-        value: what their keys say; see `keys.owner_value`.
+        values: list → value of its owner's key; see `keys.owner_value`.
         life: seconds until they count as dead.
     """
-    lists = [*places]
-    names = [keys.owner_key(keys.parse_inflight(place)[1]) for place in lists]
-    _RENEW.run(ask, [keys.OWNERS, *names], life, value, *lists)
+    names = [keys.owner_key(keys.parse_inflight(place)[1]) for place in values]
+    _RENEW.run(ask, [keys.OWNERS, *names], life, *itertools.chain.from_iterable(values.items()))
 
 
 class Tidier:
@@ -181,7 +179,7 @@ class _Line:
             raise redis.ConnectionError("Redis does not say its run_id")
         owner = f"{name}-{run_id[1]}-{self.client_id}"
         places = (keys.inflight(self.queue, owner + "a"), keys.inflight(self.queue, owner + "b"))
-        renew(self.ask, places, keys.owner_value(name, 0))
+        renew(self.ask, dict.fromkeys(places, keys.owner_value(name, 0)))
         self.places = places
 
     def send_wait(self, seconds: float) -> None:

@@ -62,8 +62,8 @@ def broker(server: Redis) -> Iterator[redis.Redis]:
 
 @pytest.fixture
 def link(server: Redis) -> Iterator[FaultyLink]:
-    with faulty_link(server.port) as made:
-        yield made
+    with faulty_link(server.port) as faulty:
+        yield faulty
 
 
 def connect(server: Redis, port: int | None = None, patience: float = 30.0) -> redis.Redis:
@@ -80,10 +80,10 @@ def process(server: Redis) -> Iterator[Callable[..., Claims]]:
         def make(*queues: str, port: int | None = None, patience: float = 30.0, **options: Any) -> Claims:
             client = stack.enter_context(connect(server, port, patience))
             announce = options.pop("announce", lambda _: None)
-            made = Claims(client, queues or (QUEUE,), "host-1", announce, **options)
-            stack.callback(lambda: [line.drop() for line in made._lines])
-            made.connect()
-            return made
+            claims = Claims(client, queues or (QUEUE,), "host-1", announce, **options)
+            stack.callback(lambda: [line.drop() for line in claims._lines])
+            claims.connect()
+            return claims
 
         yield make
 
@@ -99,8 +99,8 @@ def texts(messages: list[ClaimedMessage]) -> list[str]:
 
 def waiting(broker: redis.Redis, queue: str = QUEUE) -> list[str]:
     """Messages of a queue, the next one first."""
-    found: Any = broker.lrange(queue, 0, -1)
-    return [raw.decode() for raw in found[::-1]]
+    messages: Any = broker.lrange(queue, 0, -1)
+    return [raw.decode() for raw in messages[::-1]]
 
 
 def held(broker: redis.Redis) -> list[str]:
@@ -110,15 +110,15 @@ def held(broker: redis.Redis) -> list[str]:
 
 def places(broker: redis.Redis) -> list[str]:
     """Lists that are listed."""
-    found: Any = broker.zrange(keys.OWNERS, 0, -1)
-    return sorted(place.decode() for place in found)
+    listed: Any = broker.zrange(keys.OWNERS, 0, -1)
+    return sorted(place.decode() for place in listed)
 
 
 def counts(broker: redis.Redis) -> dict[str, str]:
     """Counts and marks, by the messages 0 to 9."""
     names = {keys.digest(str(n).encode()): str(n) for n in range(10)}
-    found: Any = broker.hgetall(keys.deliveries(QUEUE))
-    marks = {key.decode(): value.decode() for key, value in found.items()}
+    stored: Any = broker.hgetall(keys.deliveries(QUEUE))
+    marks = {key.decode(): value.decode() for key, value in stored.items()}
     return {names[key[:40]] + key[40:]: value for key, value in marks.items()}
 
 
@@ -129,10 +129,10 @@ def expire(broker: redis.Redis) -> None:
         broker.zadd(keys.OWNERS, {place: broker.time()[0] - owners.LIFE_SECONDS})
 
 
-def drain(claims: Claims, most: int = 3) -> list[str]:
+def drain(claims: Claims, limit: int = 3) -> list[str]:
     """Take and answer all that waits."""
     answered: list[str] = []
-    while messages := claims.take(most):
+    while messages := claims.take(limit):
         answered += texts(messages)
     return answered
 
@@ -190,8 +190,8 @@ def test_two_processes_share_the_messages(broker: redis.Redis, process: Callable
     for thread in threads:
         thread.join()
     assert sorted(answered[0] + answered[1], key=int) == [str(number) for number in range(400)]
-    for each in answered:
-        assert each == sorted(each, key=int)
+    for share in answered:
+        assert share == sorted(share, key=int)
 
 
 def test_queues_take_turns(broker: redis.Redis, process: Callable[..., Claims]) -> None:
@@ -732,8 +732,8 @@ def test_a_connection_is_called_back_until_it_waits(
     link.hold(1)
 
     def calls() -> int:
-        found: Any = broker.info("commandstats")
-        return int(found.get("cmdstat_client|unblock", {"calls": 0})["calls"])
+        statistics: Any = broker.info("commandstats")
+        return int(statistics.get("cmdstat_client|unblock", {"calls": 0})["calls"])
 
     def resume() -> None:
         wait_for(lambda: calls() >= 2)
@@ -868,8 +868,8 @@ def test_whatever_happens_every_message_is_answered(server: Redis, steps: list[t
 
 
 def later(broker: redis.Redis) -> list[str]:
-    found: Any = broker.hvals(keys.delayed_messages(QUEUE))
-    return [raw.decode() for raw in found]
+    messages: Any = broker.hvals(keys.delayed_messages(QUEUE))
+    return [raw.decode() for raw in messages]
 
 
 class Member:

@@ -22,9 +22,9 @@ def test_a_script_documents_its_keys_and_arguments_at_its_head(file: Path) -> No
     code = re.sub(r"^ *--.*", "", text, flags=re.MULTILINE)
     assert "KEYS: 1 " in head
     _, keys, arguments = re.split(r"KEYS: |ARGV: ", head)
-    for name, said in (("KEYS", keys), ("ARGV", arguments)):
+    for name, description in (("KEYS", keys), ("ARGV", arguments)):
         for number in re.findall(rf"{name}\[(\d)\]", code):
-            assert re.search(rf"\b{number} \w", said), f"{name}[{number}]"
+            assert re.search(rf"\b{number} \w", description), f"{name}[{number}]"
 
 
 def test_each_script_is_used() -> None:
@@ -36,14 +36,14 @@ def test_each_script_is_used() -> None:
 
 def test_a_script_is_sent_once_and_run_once() -> None:
     """By its digest; a server that does not have it has run nothing."""
-    said: list[str] = []
+    commands: list[str] = []
 
     def ask(*command: str | bytes | float) -> str:
-        said.append(str(command[0]))
-        if said == ["EVALSHA"]:
+        commands.append(str(command[0]))
+        if commands == ["EVALSHA"]:
             raise redis.exceptions.NoScriptError
         return "reply"
 
     script = Script("give_back")
     assert [script.run(ask, ["list", "queue"], b"message") for _ in range(2)] == ["reply", "reply"]
-    assert said == ["EVALSHA", "SCRIPT", "EVALSHA", "EVALSHA"]
+    assert commands == ["EVALSHA", "SCRIPT", "EVALSHA", "EVALSHA"]

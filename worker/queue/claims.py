@@ -120,9 +120,10 @@ class Tidier:
         Of several messages none is counted: it is not known which one killed the process, if any did. A list whose
         connection can't be ended is kept for `FORGET_SECONDS`: a late command may still fill it.
         """
-        now: Any = self._client.time()
-        unseen: Any = self._client.zrangebyscore(keys.OWNERS, 0, now[0] - STOPPING_LIFE_SECONDS, withscores=True)
-        for name, seen in unseen:
+        time_now: Any = self._client.time()
+        silent_since = time_now[0] - STOPPING_LIFE_SECONDS
+        silent_owners: Any = self._client.zrangebyscore(keys.OWNERS, 0, silent_since, withscores=True)
+        for name, last_seen in silent_owners:
             place = name.decode()
             queue, owner = keys.parse_inflight(place)
             if self._client.exists(keys.owner_key(owner)):
@@ -131,7 +132,7 @@ class Tidier:
             moved = self.tidy(place, ALONE if length > 1 else COUNTED)
             if moved:
                 log.warning("claims of a dead worker requeued", queue=queue, owner=owner, messages=moved)
-            elif seen < now[0] - FORGET_SECONDS:
+            elif last_seen < time_now[0] - FORGET_SECONDS:
                 self._client.zrem(keys.OWNERS, place)
 
     def _end_connection(self, owner: str) -> bool:
@@ -271,21 +272,21 @@ class Claims:
         self._announce_places()
         self._tidy_lost()
 
-    def take(self, most: int) -> list[ClaimedMessage]:
+    def take(self, limit: int) -> list[ClaimedMessage]:
         """Acknowledge all messages claimed before, whose outcomes are stored, and take the next ones, without waiting.
 
         Args:
-            most: most messages; all of one queue, the queues in turn.
+            limit: most messages; all of one queue, the queues in turn.
         """
         self._answered |= self._worked_on
         self._worked_on.clear()
         self.connect()
         self._lines.rotate(-1)
-        for line in [*self._lines][1 if most else 0 :]:
+        for line in [*self._lines][1 if limit else 0 :]:
             if line.places[1] in self._answered:
                 self._take_of(line, 0)
-        for line in self._lines if most else ():
-            if messages := self._take_of(line, most):
+        for line in self._lines if limit else ():
+            if messages := self._take_of(line, limit):
                 return messages
         return []
 
@@ -372,11 +373,11 @@ class Claims:
             self._lost.discard(place)
             self._answered.discard(place)
 
-    def _take_of(self, line: _Line, most: int) -> list[ClaimedMessage]:
+    def _take_of(self, line: _Line, limit: int) -> list[ClaimedMessage]:
         place, answered = line.places
         owner = keys.owner_key(keys.parse_inflight(place)[1])
         names = [owner, line.queue, place, answered, keys.deliveries(line.queue)]
-        reply = _TAKE.run(line.ask, names, most, self._longest, BURST_BYTES)
+        reply = _TAKE.run(line.ask, names, limit, self._longest, BURST_BYTES)
         if reply is None:  # another worker has declared it dead
             line.drop()
             self.connect()

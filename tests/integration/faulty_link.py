@@ -32,14 +32,15 @@ class FaultyLink:
         """Lose the next command before Redis reads it, or the next reply; both ends of its connection are closed."""
         self._fault = fault
 
-    def hold(self, first: int = 0) -> None:
+    def hold(self, first: int = 0, *, cut: bool = False) -> None:
         """Keep what is said to Redis on the connections that are open, also that they are closed.
 
         Args:
             first: number of the first such connection, in the order in which they were made.
+            cut: True: close its end at the process as soon as the process has said something.
         """
         for pair in self._pairs[first:]:
-            pair.held = b""
+            pair.held, pair.is_cut = b"", cut
 
     def resume(self) -> None:
         """Pass on what was held, and what comes."""
@@ -82,6 +83,7 @@ class _Pair:
     def __init__(self, link: FaultyLink, client: socket.socket, server: socket.socket) -> None:
         self.client, self.server = client, server
         self.held: bytes | None = None
+        self.is_cut = False
         self.lock = threading.Lock()
         self._link = link
         self.replying = threading.Thread(target=self._reply, daemon=True)
@@ -96,6 +98,8 @@ class _Pair:
                         self.server.sendall(data)
                     else:
                         self.held += data
+                if self.is_cut:
+                    _end(self.client)
         if self.held is None:
             self.close()
 
@@ -108,10 +112,14 @@ class _Pair:
 
     def close(self) -> None:
         """Close both ends, which ends its threads."""
-        for end in (self.client, self.server):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+        _end(self.client)
+        _end(self.server)
+
+
+def _end(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
 
 
 @contextlib.contextmanager

@@ -66,10 +66,10 @@ def link(server: Redis) -> Iterator[FaultyLink]:
         yield faulty
 
 
-def connect(server: Redis, port: int | None = None, patience: float = 30.0) -> redis.Redis:
+def connect(server: Redis, port: int | None = None) -> redis.Redis:
     """A client as a process has it: the worker's user, time limits, no repeats."""
     url = server.url(user="worker", port=port)
-    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=patience)
+    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=30)
 
 
 @pytest.fixture
@@ -77,8 +77,8 @@ def process(server: Redis) -> Iterator[Callable[..., Claims]]:
     """Makes the claims of a process."""
     with contextlib.ExitStack() as stack:
 
-        def make(*queues: str, port: int | None = None, patience: float = 30.0, **options: Any) -> Claims:
-            client = stack.enter_context(connect(server, port, patience))
+        def make(*queues: str, port: int | None = None, **options: Any) -> Claims:
+            client = stack.enter_context(connect(server, port))
             announce = options.pop("announce", lambda _: None)
             claims = Claims(client, queues or (QUEUE,), "host-1", announce, **options)
             stack.callback(lambda: [line.drop() for line in claims._lines])
@@ -356,10 +356,10 @@ def test_a_command_that_arrives_late_does_nothing(
     broker: redis.Redis, link: FaultyLink, process: Callable[..., Claims], way: str
 ) -> None:
     """The connection that sent it was ended first, so its owner is forgotten at once."""
-    claims = process(port=link.port, patience=0.2)
-    link.hold()
+    claims = process(port=link.port)
+    link.hold(cut=True)
     with pytest.raises(LOST):
-        claims.take(1) if way == "take" else claims.wait(0.01)
+        claims.take(1) if way == "take" else claims.wait(30)
     claims.connect()
     mine = places(broker)
     fill(broker, *"0123")
@@ -606,10 +606,10 @@ def test_owners_whose_connections_can_not_be_ended_stay_listed(
     """Users of an installation's own may lack the right: said once, and what a late command moves is requeued."""
     broker.execute_command("ACL", "SETUSER", "worker", "-client|kill")
     try:
-        claims = process(port=link.port, patience=0.2)
-        link.hold()
+        claims = process(port=link.port)
+        link.hold(cut=True)
         with pytest.raises(LOST):
-            claims.wait(0.01)
+            claims.wait(30)
         lost = places(broker)
         claims.connect()
         fill(broker, *"01")

@@ -98,8 +98,8 @@ class _Pair:
                         self.server.sendall(data)
                     else:
                         self.held += data
-                if self.is_cut:
-                    _end(self.client)
+                        if self.is_cut:
+                            _end(self.client)
         if self.held is None:
             self.close()
 

@@ -74,7 +74,9 @@ class FaultyLink:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                self._pairs.append(_Pair(self, client, socket.create_connection(self._to)))
+                pair = _Pair(self, client, socket.create_connection(self._to))
+                self._pairs.append(pair)  # known before it passes anything on
+                pair.start()
 
 
 class _Pair:
@@ -87,6 +89,9 @@ class _Pair:
         self.lock = threading.Lock()
         self._link = link
         self.replying = threading.Thread(target=self._reply, daemon=True)
+
+    def start(self) -> None:
+        """Pass on what both ends say."""
         self.replying.start()
         threading.Thread(target=self._command, daemon=True).start()
 

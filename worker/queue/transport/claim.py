@@ -66,6 +66,18 @@ FULL_SECONDS = 0.2
 _FIRST_BYTES = 65_536
 
 
+def announced_bytes(connection: Any) -> int:
+    """Return the length of the reply that a connection gets next, from its first line; 0: it is no string."""
+    start = b""
+    while b"\r\n" not in start:
+        part = connection._sock.recv(_FIRST_BYTES)  # noqa: SLF001 -- redis-py has no other
+        if not part:
+            raise redis.ConnectionError("Redis closed the connection")
+        connection._parser._reader.feed(part)  # noqa: SLF001 -- the parser continues there
+        start += part
+    return int(start[1 : start.index(b"\r\n")]) if start.startswith(b"$") else 0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ClaimedMessage:
     """Message that is recorded as unacknowledged, and not inspected yet.
@@ -188,15 +200,7 @@ class Claim:
         return answer  # type: ignore[no-any-return] # bytes or None
 
     def _announced_bytes(self) -> int:
-        """Return the length of the blocking command's reply in bytes, from its first line."""
-        start = b""
-        while b"\r\n" not in start:
-            part = self.connection._sock.recv(_FIRST_BYTES)  # noqa: SLF001 -- redis-py has no other
-            if not part:
-                raise redis.ConnectionError("Redis closed the connection")
-            self.connection._parser._reader.feed(part)  # noqa: SLF001 -- the parser continues there
-            start += part
-        return int(start[1 : start.index(b"\r\n")]) if start.startswith(b"$") else 0
+        return announced_bytes(self.connection)
 
     def _refuse_too_long(self) -> None:
         """Requeue the message as an excerpt; the rest of it is not read."""

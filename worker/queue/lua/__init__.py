@@ -1,0 +1,40 @@
+"""Lua scripts of the queue, one in each file; its head documents keys, arguments and reply."""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import redis
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+
+class Script:
+    """Script that Redis runs by its digest, and is sent only if the server does not have it yet.
+
+    Args:
+        name: name of its file, without ``.lua``.
+        prelude: Lua that the file builds on.
+    """
+
+    def __init__(self, name: str, prelude: str = "") -> None:
+        self._text = prelude + resources.files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8")
+        self._digest = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+
+    def run(self, ask: Callable[..., Any], keys: Sequence[str], *arguments: str | bytes | float) -> Any:
+        """Return the script's reply.
+
+        Args:
+            ask: sends a command and returns its reply.
+            keys: names of the keys.
+            arguments: the arguments.
+        """
+        command = ("EVALSHA", self._digest, len(keys), *keys, *arguments)
+        try:
+            return ask(*command)
+        except redis.exceptions.NoScriptError:  # the server is another one, or began again: nothing was run
+            ask("SCRIPT", "LOAD", self._text)
+            return ask(*command)

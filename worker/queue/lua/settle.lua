@@ -1,0 +1,34 @@
+-- Empties the list of an owner that is gone: requeues its messages in their order, before all that wait.
+-- A bounded number at once; safe to repeat. Removes each message first, so that it runs on a full Redis too.
+--
+-- KEYS: 1 the owner's list; 2 queue; 3 hash of counts; 4 list of deferred messages
+-- ARGV: 1 mode; 2 most messages
+--       '':         nothing is counted
+--       'alone':    the process died with all of them: each must run alone
+--       'counted':  the process died, and of this: each is counted
+--       a number:   the process died of the message at this place, 0 the one taken first: it is counted, and deferred
+--       'answered': their outcomes are stored: they are deleted, not requeued
+-- Reply: the number of messages removed from the list
+
+local mode, most = ARGV[1], tonumber(ARGV[2])
+for moved = 0, most - 1 do
+    local place = tostring(redis.call('LLEN', KEYS[1]) - 1)
+    local message = redis.call('LPOP', KEYS[1])
+    if not message then return moved end
+    local digest = redis.sha1hex(message)
+    local alone = digest .. ':alone'
+    if mode == 'answered' then
+        redis.call('HDEL', KEYS[3], digest, alone)
+    else
+        redis.call(mode == place and 'LPUSH' or 'RPUSH', mode == place and KEYS[4] or KEYS[2], message)
+    end
+    local mark = redis.call('HGET', KEYS[3], alone)
+    if mode == place or mode == 'counted' then
+        -- A death in a bundle ('1') is counted once the message has ended a process alone too ('2').
+        redis.call('HINCRBY', KEYS[3], digest, mark == '1' and 2 or 1)
+        if mark then redis.call('HSET', KEYS[3], alone, '2') end
+    elseif mode == 'alone' and not mark then
+        redis.call('HSET', KEYS[3], alone, '1')
+    end
+end
+return most

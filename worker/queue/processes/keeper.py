@@ -121,6 +121,7 @@ class Keeper:
         self._is_stopping = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self._seen = float("inf"), 0.0
         self._looks: dict[int, tuple[int, int]] = {}
         self.waiting = 0
         self.stuck: set[int] = set()
@@ -171,7 +172,17 @@ class Keeper:
             self._tidy_dead()
 
     def _tidy_dead(self) -> None:
-        """Requeue what dead workers held, also those of older versions; refuse messages with a priority."""
+        """Requeue what dead workers held, also those of older versions; refuse messages with a priority.
+
+        Not while Redis' clock has just jumped ahead: the keys of all owners expire then, and are soon renewed.
+        """
+        now, seen = self._clock.read(self._client).timestamp(), time.monotonic()
+        if now - self._seen[0] > seen - self._seen[1] + BEAT_SECONDS:
+            log.warning("Redis' clock jumped", seconds=round(now - self._seen[0] - (seen - self._seen[1]), 1))
+            self._next_dead = seen + LIFE_SECONDS
+        self._seen = now, seen
+        if self._next_dead > seen + _DEAD_SECONDS:
+            return
         self._tidier.tidy_dead()
         if count := unacked.requeue_of_dead_owners(self._client):
             log.warning("deliveries of dead workers requeued", messages=count)

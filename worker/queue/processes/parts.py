@@ -19,7 +19,7 @@ from worker.queue.processes.table import MOST_JOBS
 from worker.queue.records import RecordStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
 
     from celery import Celery
 
@@ -63,10 +63,12 @@ class Processes:
         """Most jobs that are answered together; a standby's lag is checked in each search's own transaction."""
         return 1 if self._settings.of_the_standby else min(self._settings.worker.bundle, MOST_JOBS)
 
-    def keeper(self, hostname: str, slots: Callable[[], Sequence[Slot]]) -> Keeper:
+    def keeper(self, slots: Callable[[], Mapping[int, Slot]]) -> Keeper:
         """Make the main process's keeper."""
         seconds = self._settings.worker.result_expires_seconds
-        self._keeper = Keeper(self._broker(), self._store(), hostname, self.queues, slots, self._rules, seconds)
+        self._keeper = Keeper(
+            self._broker(), self._store(), _name(os.getpid()), self.queues, slots, self._rules, seconds
+        )
         return self._keeper
 
     def hurry(self) -> None:
@@ -80,7 +82,7 @@ class Processes:
         soft, most_jobs, most_memory = limits
         client = self._broker()
         Process(
-            Claims(client, self.queues, _name(), slot.announce, self._rules.max_bytes),
+            Claims(client, self.queues, _name(os.getppid()), slot.announce, self._rules.max_bytes),
             self.queues,
             self._store(),
             client,
@@ -113,6 +115,6 @@ class Processes:
 _SERVER = ("host", "port", "path")
 
 
-def _name() -> str:
-    """Return the name of this process, for its owners: HOST-PID."""
-    return f"{socket.gethostname()[:40]}-{os.getpid()}"
+def _name(pid: int) -> str:
+    """Return a worker's name in owners' names, HOST-PID, as older versions have it; by the id of its main process."""
+    return f"{socket.gethostname()[:40]}-{pid}"

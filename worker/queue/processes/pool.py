@@ -109,9 +109,12 @@ class Pool(BasePool):
     def on_start(self) -> None:
         """Fork the first processes, and begin to keep what they hold."""
         import_module("worker.queue.processes.control")  # here only: it replaces Celery's commands
-        self._keeper = self.app.processes.keeper(self.hostname, lambda: {number: member.slot for number, member in [*self.members.items()]})
+        self._keeper = self.app.processes.keeper(self._slots)
         self._maintain()
         self._keeper.start()
+
+    def _slots(self) -> dict[int, Slot]:
+        return {number: member.slot for number, member in [*self.members.items()]}
 
     @property
     def hostname(self) -> str:

@@ -185,7 +185,7 @@ class Keeper:
             return
         self._tidier.tidy_dead()
         if count := unacked.requeue_of_dead_owners(self._client):
-            log.warning("deliveries of dead workers requeued", messages=count)
+            log.warning("deliveries requeued", messages=count)
         for name in self._queues:
             priorities.refuse(self._client, name, self._rules, self._clock.read(self._client), self._answer_refused)
 

@@ -181,7 +181,11 @@ class Pool(BasePool):
         self._ended += member.slot.ended
         self._claims += member.slot.claims
         if status and not member.cause:
-            log.error("process lost", pid=member.pid, status=status, jobs=len(member.slot.running))
+            jobs = len(member.slot.running)
+            if jobs:
+                log.error("process lost: the job is requeued", pid=member.pid, jobs=jobs)
+            else:
+                log.error("process lost", pid=member.pid)
         self._keeper.settle(DeadProcess.of(member.slot, member.cause))
         self._places[number].is_proven |= status == 0
         self._maintain()
@@ -250,7 +254,7 @@ class Pool(BasePool):
         for member in self.members.values():
             slot, place = member.slot, self._places[member.number]
             if member.number in self._keeper.stuck:
-                log.error("process does not run what it took: it is killed", pid=member.pid)
+                log.error("process does not run what it took: killed", pid=member.pid)
                 member.end("stopped")
                 continue
             if slot.state == State.STARTING:
@@ -268,10 +272,10 @@ class Pool(BasePool):
     @staticmethod
     def _watch_start(member: Member, place: Place, now: float) -> None:
         if place.is_stuck(now):
-            log.error("process stuck at its start: it is killed", pid=member.pid, seconds=round(place.seconds(now)))
+            log.error("process stuck at its start: killed", pid=member.pid, seconds=round(place.seconds(now)))
             member.end("")
         elif place.is_slow(now):
-            log.warning("process not ready yet", pid=member.pid, seconds=round(place.seconds(now)))
+            log.warning("process not ready", pid=member.pid, seconds=round(place.seconds(now)))
 
     def maintain_pool(self, *args: Any, **kwargs: Any) -> None:
         """Fork what is missing; the autoscaler calls it."""

@@ -33,6 +33,7 @@ from worker.queue.transport.inspection import OUTAGE_HEADER, DelayedMessage, Del
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from worker.jobs.context import Report
     from worker.queue.claims import ClaimedMessage, Claims
     from worker.queue.outcome import Answers
     from worker.queue.processes.events import Events
@@ -287,12 +288,10 @@ class Process:
         """Answer jobs, together where that is possible; store the outcomes."""
         ids = self._answers.together.answer([claimed.job for claimed in jobs]) if len(jobs) > 1 else set[str]()
         together = [claimed for claimed in jobs if claimed.job.id in ids]
-        self._settle(
-            [(claimed, self._answers.outcome(claimed.job, started, _no_report)) for claimed in together], started
-        )
+        self._settle([(claimed, self._answered(claimed, started, _no_report)) for claimed in together], started)
         self._answers.together.forget()
         for position, claimed in enumerate(jobs):
-            if claimed not in together:
+            if claimed.job.id not in ids:
                 self._slot.begin_next(position, time.monotonic())
                 begun = started if len(jobs) == 1 else time.perf_counter()
                 self._settle([(claimed, self._outcome(claimed, begun))], begun)
@@ -306,9 +305,13 @@ class Process:
 
         signal.setitimer(signal.ITIMER_REAL, self._limits.soft_seconds)
         try:
-            return self._answers.outcome(claimed.job, started, report)
+            return self._answered(claimed, started, report)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _answered(self, claimed: ClaimedJob, started: float, report: Report) -> Outcome:
+        self._events.starting(claimed)
+        return self._answers.outcome(claimed.job, started, report)
 
     def _settle(self, ended: Sequence[tuple[ClaimedJob, Outcome]], started: float) -> None:
         """Store outcomes; delay jobs that will be retried, and dead-letter those whose message is at fault."""

@@ -337,7 +337,8 @@ class WorkerSettings(Section):
         remote_control: Commands of Celery's remote control that workers accept besides inspection and pool size
             (docs/redis.md).
         soft_shutdown_seconds: Time for running jobs to finish after SIGQUIT (docs/operations.md#stop).
-        process_claims: Pool processes claim, answer and acknowledge their own jobs. New, and not the default yet: not together with `worker.allow_callbacks`.
+        process_claims: Pool processes claim, answer and acknowledge their own jobs. New, and not the default yet; not
+            together with `worker.allow_callbacks`.
     """
 
     prefetch_multiplier: int = Field(1, ge=1, le=4)

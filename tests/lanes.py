@@ -23,6 +23,7 @@ FULL = (
     "integration/test_chaos_producer.py",
     "integration/test_chaos_proxy.py",
     "integration/test_chaos_watcher.py",
+    "integration/test_claims.py",
     "integration/test_claims_repeated.py",
     "integration/test_client_outages.py",
     "integration/test_column_types.py",

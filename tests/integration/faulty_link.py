@@ -32,10 +32,22 @@ class FaultyLink:
         """Lose the next command before Redis reads it, or the next reply; both ends of its connection are closed."""
         self._fault = fault
 
-    def hold(self) -> None:
-        """Keep what is said to Redis on the connections that are open, also that they are closed."""
+    def hold(self, first: int = 0, *, cut: bool = False) -> None:
+        """Keep what is said to Redis on the connections that are open, also that they are closed.
+
+        Args:
+            first: number of the first such connection, in the order in which they were made.
+            cut: True: close its end at the process as soon as the process has said something.
+        """
+        for pair in self._pairs[first:]:
+            pair.held, pair.is_cut = b"", cut
+
+    def resume(self) -> None:
+        """Pass on what was held, and what comes."""
         for pair in self._pairs:
-            pair.held = b""
+            with pair.lock:
+                pair.server.sendall(pair.held or b"")
+                pair.held = None
 
     def release(self) -> None:
         """Pass on what was held, and wait until Redis has run it and closed the connections."""
@@ -62,7 +74,9 @@ class FaultyLink:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                self._pairs.append(_Pair(self, client, socket.create_connection(self._to)))
+                pair = _Pair(self, client, socket.create_connection(self._to))
+                self._pairs.append(pair)  # known before it passes anything on
+                pair.start()
 
 
 class _Pair:
@@ -71,18 +85,26 @@ class _Pair:
     def __init__(self, link: FaultyLink, client: socket.socket, server: socket.socket) -> None:
         self.client, self.server = client, server
         self.held: bytes | None = None
+        self.is_cut = False
+        self.lock = threading.Lock()
         self._link = link
         self.replying = threading.Thread(target=self._reply, daemon=True)
+
+    def start(self) -> None:
+        """Pass on what both ends say."""
         self.replying.start()
         threading.Thread(target=self._command, daemon=True).start()
 
     def _command(self) -> None:
         with contextlib.suppress(OSError):
             while (data := self.client.recv(65536)) and not self._link.lost("command"):
-                if self.held is None:
-                    self.server.sendall(data)
-                else:
-                    self.held += data
+                with self.lock:
+                    if self.held is None:
+                        self.server.sendall(data)
+                    else:
+                        self.held += data
+                        if self.is_cut:
+                            _end(self.client)
         if self.held is None:
             self.close()
 
@@ -95,10 +117,14 @@ class _Pair:
 
     def close(self) -> None:
         """Close both ends, which ends its threads."""
-        for end in (self.client, self.server):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-            end.close()
+        _end(self.client)
+        _end(self.server)
+
+
+def _end(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
 
 
 @contextlib.contextmanager

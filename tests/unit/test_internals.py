@@ -43,8 +43,8 @@ def overridden() -> dict[tuple[str, str], str]:
             if inspect.isclass(kind) and kind.__module__ == module:
                 for name in vars(kind):
                     owner = _owner(kind, name)
-                    if owner is not None:
-                        where = f"{owner.__module__}:{owner.__qualname__}"
+                    if owner is not None:  # Celery writes a step's module into its qualified name
+                        where = f"{owner.__module__}:{owner.__qualname__.removeprefix(f'{owner.__module__}.')}"
                         found[module.removeprefix("worker.queue."), where].add(name)
     return {place: " ".join(sorted(names)) for place, names in sorted(found.items())}
 

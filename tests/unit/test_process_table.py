@@ -10,7 +10,7 @@ from worker.queue.processes.table import MOST_JOBS, RunningJob, State, Table
 
 
 def test_a_forked_process_writes_what_its_parent_reads() -> None:
-    """What it runs, also after it died."""
+    """Its jobs, also after it died."""
     table = Table(2)
     slot = table.slots[1]
     slot.clear()

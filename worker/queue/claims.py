@@ -69,18 +69,16 @@ class ClaimedMessage:
     alone: bool = False
 
 
-def renew(ask: Callable[..., Any], places: Iterable[str], value: str, life: int = LIFE_SECONDS) -> None:
+def renew(ask: Callable[..., Any], values: Mapping[str, str], life: int = LIFE_SECONDS) -> None:
     """Renew the owners of lists, or register them.
 
     Args:
         ask: sends a command and returns its reply, as `redis.Redis.execute_command` does.
-        places: their lists.
-        value: what their keys say; see `keys.owner_value`.
+        values: list → value of its owner's key; see `keys.owner_value`.
         life: seconds until they count as dead.
     """
-    lists = [*places]
-    names = [keys.owner_key(keys.parse_inflight(place)[1]) for place in lists]
-    _RENEW.run(ask, [keys.OWNERS, *names], life, value, *lists)
+    names = [keys.owner_key(keys.parse_inflight(place)[1]) for place in values]
+    _RENEW.run(ask, [keys.OWNERS, *names], life, *itertools.chain.from_iterable(values.items()))
 
 
 class Tidier:
@@ -122,9 +120,10 @@ class Tidier:
         Of several messages none is counted: it is not known which one killed the process, if any did. A list whose
         connection can't be ended is kept for `FORGET_SECONDS`: a late command may still fill it.
         """
-        now: Any = self._client.time()
-        unseen: Any = self._client.zrangebyscore(keys.OWNERS, 0, now[0] - STOPPING_LIFE_SECONDS, withscores=True)
-        for name, seen in unseen:
+        time_now: Any = self._client.time()
+        silent_since = time_now[0] - STOPPING_LIFE_SECONDS
+        silent_owners: Any = self._client.zrangebyscore(keys.OWNERS, 0, silent_since, withscores=True)
+        for name, last_seen in silent_owners:
             place = name.decode()
             queue, owner = keys.parse_inflight(place)
             if self._client.exists(keys.owner_key(owner)):
@@ -133,7 +132,7 @@ class Tidier:
             moved = self.tidy(place, ALONE if length > 1 else COUNTED)
             if moved:
                 log.warning("claims of a dead worker requeued", queue=queue, owner=owner, messages=moved)
-            elif seen < now[0] - FORGET_SECONDS:
+            elif last_seen < time_now[0] - FORGET_SECONDS:
                 self._client.zrem(keys.OWNERS, place)
 
     def _end_connection(self, owner: str) -> bool:
@@ -181,7 +180,7 @@ class _Line:
             raise redis.ConnectionError("Redis does not say its run_id")
         owner = f"{name}-{run_id[1]}-{self.client_id}"
         places = (keys.inflight(self.queue, owner + "a"), keys.inflight(self.queue, owner + "b"))
-        renew(self.ask, places, keys.owner_value(name, 0))
+        renew(self.ask, dict.fromkeys(places, keys.owner_value(name, 0)))
         self.places = places
 
     def send_wait(self, seconds: float) -> None:
@@ -237,7 +236,7 @@ class Claims:
     Args:
         client: client of the broker, with time limits and without retries; its pool provides the connections.
         queues: names of the queues.
-        name: name of this process, HOST-PID.
+        name: name of the worker, HOST-PID of its main process; the views count workers by it.
         announce: called with the lists whose owners must be renewed (`renew`), whenever they change and before they are
             used.
         longest: most bytes of a message; only an excerpt of a longer one is taken.
@@ -272,24 +271,23 @@ class Claims:
                 line.connect(self._name)
         self._announce_places()
         self._tidy_lost()
-        self._announce_places()
 
-    def take(self, most: int) -> list[ClaimedMessage]:
+    def take(self, limit: int) -> list[ClaimedMessage]:
         """Acknowledge all messages claimed before, whose outcomes are stored, and take the next ones, without waiting.
 
         Args:
-            most: most messages; all of one queue, the queues in turn.
+            limit: most messages; all of one queue, the queues in turn.
         """
         self._answered |= self._worked_on
         self._worked_on.clear()
         self.connect()
         self._lines.rotate(-1)
-        for line in [*self._lines][1 if most else 0 :]:
+        for line in [*self._lines][1 if limit else 0 :]:
             if line.places[1] in self._answered:
                 self._take_of(line, 0)
-        for line in self._lines if most else ():
-            if messages := self._take_of(line, most):
-                return self._work_on(messages)
+        for line in self._lines if limit else ():
+            if messages := self._take_of(line, limit):
+                return messages
         return []
 
     def acknowledge(self) -> None:
@@ -322,12 +320,12 @@ class Claims:
                     messages += self._read(waiting.pop(number))
                 if waiting:
                     readable = self._call_back(waiting, until)
-        except BaseException as error:  # what the lines have moved, or still may, is requeued, but for what is returned
+        except BaseException:  # what was moved, or still may be, is requeued
             for line in self._lines:
                 line.drop()
-            if not messages or not isinstance(error, redis.RedisError | OSError):
-                raise
-        return self._work_on(messages)
+            self._worked_on.clear()
+            raise
+        return messages
 
     def give_back(self, messages: Sequence[ClaimedMessage]) -> None:
         """Requeue messages, in their order, before all that wait."""
@@ -357,6 +355,7 @@ class Claims:
         for line in self._lines:
             line.drop()
         self._worked_on.clear()
+        self._announce_places()
         self._tidy_lost()
 
     def _announce_places(self) -> None:
@@ -364,10 +363,6 @@ class Claims:
         if places != self._announced:
             self._announce(sorted(places))
             self._announced = places
-
-    def _work_on(self, messages: list[ClaimedMessage]) -> list[ClaimedMessage]:
-        self._worked_on |= {message.place for message in messages}
-        return messages
 
     def _line_of(self, queue: str) -> _Line:
         return next(line for line in self._lines if line.queue == queue)
@@ -378,11 +373,11 @@ class Claims:
             self._lost.discard(place)
             self._answered.discard(place)
 
-    def _take_of(self, line: _Line, most: int) -> list[ClaimedMessage]:
+    def _take_of(self, line: _Line, limit: int) -> list[ClaimedMessage]:
         place, answered = line.places
         owner = keys.owner_key(keys.parse_inflight(place)[1])
         names = [owner, line.queue, place, answered, keys.deliveries(line.queue)]
-        reply = _TAKE.run(line.ask, names, most, self._longest, BURST_BYTES)
+        reply = _TAKE.run(line.ask, names, limit, self._longest, BURST_BYTES)
         if reply is None:  # another worker has declared it dead
             line.drop()
             self.connect()
@@ -395,6 +390,7 @@ class Claims:
             return []
         line.places = line.places[::-1]
         place = line.places[1]
+        self._worked_on.add(place)
         pairs = itertools.zip_longest(raws, counts[::2], counts[1::2], fillvalue=0)
         return [ClaimedMessage(raw, line.queue, place, count, bool(alone)) for raw, count, alone in pairs]  # type: ignore[arg-type] # raws are the longest
 

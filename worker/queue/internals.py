@@ -20,6 +20,15 @@ OVERRIDDEN: dict[tuple[str, str], str] = {
     ("pool", "celery.concurrency.asynpool:ResultHandler"): "_make_process_result",
     ("pool", "celery.concurrency.asynpool:Worker"): "on_loop_start",
     ("pool", "celery.concurrency.prefork:TaskPool"): "Pool _get_info uses_semaphore",
+    ("processes.autoscaler", "celery.worker.autoscale:Autoscaler"): "_update_consumer_prefetch_count qty scale_down",
+    ("processes.consumer", "celery.worker.consumer.consumer:Consumer"): (
+        "Blueprint __init__ _update_prefetch_count on_close"
+    ),
+    ("processes.consumer", "celery.worker.consumer.control:Control"): "name requires",
+    ("processes.pool", "celery.concurrency.base:BasePool"): (
+        "__init__ _get_info maintain_pool num_processes on_start on_stop on_terminate register_with_event_loop "
+        "signal_safe"
+    ),
     ("remote_control", "celery.app.control:Control"): "Mailbox",
     ("remote_control", "kombu.pidbox:Mailbox"): "node_cls",
     ("remote_control", "kombu.pidbox:Node"): "handle_message",

@@ -96,18 +96,21 @@ class Overview:
         with self._connected() as client:
             index: Any = client.zrange(keys.UNACKED_INDEX, 0, 0, withscores=True)
             now: Any = client.time()
-            running: Any = client.zcard(keys.UNACKED_INDEX)
+            recorded: Any = client.zcard(keys.UNACKED_INDEX)
             owners = _owners(client)
-            age = max(0.0, now[0] - index[0][1]) if index else 0.0
             states = tuple(self._state(client, queue) for queue in self._queues)
             letters = [one for queue in self._queues for one in dead_letters.every(client, queue, newest)]
-            held = _held(client, owners)
+            listed = {name: client.llen(keys.inflight(owner.queue, name)) for name, owner in owners.items()}
+            held = _held(client, owners, listed)
+        began = [*(score for _, score in index), *(owner.began for owner in owners.values() if owner.began is not None)]
+        age = max(0.0, now[0] - min(began)) if began else 0.0
         dead = {one.queue: one.dead for one in states}
         inside = {one.queue: one.waiting + one.delayed + held[one.queue] for one in states}
         ended = {name: (owner.queue, owner.ended) for name, owner in owners.items() if owner.is_alive}
         rates = self._meter.add(Sample(now[0] + now[1] / 1e6, inside, dead, ended))
-        workers = {name.rpartition("-")[0] for name in ended}  # without the part of the queue
-        return BrokerState(states, int(running), age, len(workers), tuple(letters), rates)
+        workers = {owner.worker for owner in owners.values() if owner.is_alive}
+        running = int(recorded) + sum(listed.values())
+        return BrokerState(states, running, age, len(workers), tuple(letters), rates)
 
     def retry(self, queue: str, entry: str) -> bool:
         """Send a dead letter again; return False if it is gone.
@@ -162,7 +165,9 @@ class Overview:
 class _Owner:
     queue: str
     is_alive: bool
+    worker: str
     ended: int
+    began: float | None
 
 
 def _owners(client: redis.Redis) -> dict[str, _Owner]:
@@ -171,16 +176,16 @@ def _owners(client: redis.Redis) -> dict[str, _Owner]:
     known = [keys.parse_inflight(place.decode()) for place in places]
     values: Any = client.mget([keys.owner_key(owner) for _, owner in known]) if known else []
     return {
-        owner: _Owner(queue, value is not None, keys.parse_owner_value((value or b"").decode()))
+        owner: _Owner(queue, value is not None, *keys.parse_owner_value((value or b"").decode()))
         for (queue, owner), value in zip(known, values, strict=True)
     }
 
 
-def _held(client: redis.Redis, owners: Mapping[str, _Owner]) -> Counter[str]:
+def _held(client: redis.Redis, owners: Mapping[str, _Owner], listed: Mapping[str, int]) -> Counter[str]:
     """Return how many messages of each queue its owners have: taken, and not acknowledged."""
     tags: Any = client.zrange(keys.UNACKED_INDEX, 0, MOST_TAGS - 1)
     named = (owners.get(keys.owner_of(tag.decode("utf-8", "replace"))) for tag in tags)
     held = Counter(owner.queue for owner in named if owner is not None)
     for name, owner in owners.items():
-        held[owner.queue] += client.llen(keys.inflight(owner.queue, name))
+        held[owner.queue] += listed[name]
     return held

@@ -337,7 +337,8 @@ class WorkerSettings(Section):
         remote_control: Commands of Celery's remote control that workers accept besides inspection and pool size
             (docs/redis.md).
         soft_shutdown_seconds: Time for running jobs to finish after SIGQUIT (docs/operations.md#stop).
-        process_claims: Pool processes claim, answer and acknowledge their own jobs. New, not finished: no callbacks.
+        process_claims: Pool processes claim, answer and acknowledge their own jobs. New, and not the default yet; not
+            together with `worker.allow_callbacks`.
     """
 
     prefetch_multiplier: int = Field(1, ge=1, le=4)
@@ -376,6 +377,8 @@ class WorkerSettings(Section):
     def _limits_nest(self) -> WorkerSettings:
         if self.soft_time_limit_seconds >= self.time_limit_seconds:
             raise ValueError("worker.soft_time_limit_seconds: expected less than time_limit_seconds")
+        if self.process_claims and self.allow_callbacks:
+            raise ValueError("worker.process_claims: not together with worker.allow_callbacks yet")
         # Otherwise a running job would be delivered to a second worker.
         if self.visibility_timeout_seconds <= self.time_limit_seconds + self.retry_backoff_max_seconds:
             raise ValueError(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from celery.signals import task_postrun, task_prerun
+
 from retrieval_client.errors import RetrievalError
 from worker.adapters import logs
 from worker.queue.request import summarise
@@ -58,8 +60,20 @@ class Events:
             )
             self._send("task-started", uuid=job.id)
 
+    def starting(self, claimed: ClaimedJob) -> None:
+        """Send Celery's signal before a job, for who listens to it in this process."""
+        if task_prerun.receivers:
+            job = claimed.job
+            task = self._app.tasks[job.task]
+            task_prerun.send(sender=task, task_id=job.id, task=task, args=job.args, kwargs=job.kwargs)
+
     def ended(self, claimed: ClaimedJob, outcome: Outcome, seconds: float) -> None:
-        """Tell that a try of a job ended."""
+        """Tell that a try of a job ended, and send Celery's signal after it."""
+        if task_postrun.receivers:
+            job, retval = claimed.job, outcome.result
+            task = self._app.tasks[job.task]
+            options = {"task": task, "args": job.args, "kwargs": job.kwargs, "retval": retval, "state": outcome.state}
+            task_postrun.send(sender=task, task_id=job.id, **options)
         if not self._head.sends_events:
             return
         if isinstance(outcome.result, RetrievalError):

@@ -18,6 +18,7 @@ from worker.adapters import logs
 from worker.queue import records
 from worker.queue.claims import ALONE, UNCOUNTED, Tidier, renew
 from worker.queue.processes.process import refused_record, revocation
+from worker.queue.processes.table import State
 from worker.queue.records import Record
 from worker.queue.transport import delayed, inspection, keys, priorities, unacked
 from worker.queue.transport.clock import ServerClock
@@ -31,7 +32,7 @@ from worker.queue.transport.owners import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from worker.queue.processes.table import Slot
     from worker.queue.records import RecordStore
@@ -44,6 +45,8 @@ _LOOK_SECONDS = 1.0
 
 _DEAD_SECONDS = 2.0
 _TURN_SECONDS = 0.25
+_STUCK_LOOKS = 3
+"""Looks, each with the renewal of the owners, after which an idle process that has messages counts as stopped."""
 
 
 Cause: TypeAlias = Literal["", "time limit", "revoked", "stopped"]
@@ -78,12 +81,16 @@ class DeadProcess(NamedTuple):
 class Keeper:
     """The thread.
 
+    Attributes:
+        waiting: number of jobs that wait.
+        stuck: numbers of the processes that have messages in their lists, and do not run them: they were stopped.
+
     Args:
         client: client of the broker, of its own.
         store: stores records; its client is its own, too.
         name: the worker's name, for the owners' keys.
         queues: names of the queues.
-        slots: returns the slots of the processes that live.
+        slots: returns the slots of the processes that live, by number.
         rules: limits of messages.
         seconds: time for which a record is kept.
     """
@@ -94,7 +101,7 @@ class Keeper:
         store: RecordStore,
         name: str,
         queues: Sequence[str],
-        slots: Callable[[], Sequence[Slot]],
+        slots: Callable[[], Mapping[int, Slot]],
         rules: Rules,
         seconds: int,
     ) -> None:
@@ -114,7 +121,10 @@ class Keeper:
         self._is_stopping = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="keeper", daemon=True)
+        self._seen = float("inf"), 0.0
+        self._looks: dict[int, tuple[int, int]] = {}
         self.waiting = 0
+        self.stuck: set[int] = set()
 
     def start(self) -> None:
         """Start the thread."""
@@ -162,10 +172,20 @@ class Keeper:
             self._tidy_dead()
 
     def _tidy_dead(self) -> None:
-        """Requeue what dead workers held, also those of older versions; refuse messages with a priority."""
+        """Requeue what dead workers held, also those of older versions; refuse messages with a priority.
+
+        Not while Redis' clock has just jumped ahead: the keys of all owners expire then, and are soon renewed.
+        """
+        now, seen = self._clock.read(self._client).timestamp(), time.monotonic()
+        if now - self._seen[0] > seen - self._seen[1] + BEAT_SECONDS:
+            log.warning("Redis' clock jumped", seconds=round(now - self._seen[0] - (seen - self._seen[1]), 1))
+            self._next_dead = seen + LIFE_SECONDS
+        self._seen = now, seen
+        if self._next_dead > seen + _DEAD_SECONDS:
+            return
         self._tidier.tidy_dead()
         if count := unacked.requeue_of_dead_owners(self._client):
-            log.warning("deliveries of dead workers requeued", messages=count)
+            log.warning("deliveries requeued", messages=count)
         for name in self._queues:
             priorities.refuse(self._client, name, self._rules, self._clock.read(self._client), self._answer_refused)
 
@@ -178,14 +198,36 @@ class Keeper:
             return
         life = STOPPING_LIFE_SECONDS if self._is_stopping else LIFE_SECONDS
         try:
-            for slot in self._slots():
-                if places := slot.places:
-                    renew(self._client.execute_command, places, keys.owner_value(self._name, slot.ended), life)
+            slots = self._slots()
+            for slot in slots.values():
+                self._renew_slot(slot, now, life)
+            self._find_stuck(slots)
         except (redis.RedisError, OSError) as error:
             self._renewals.failed(error, now)
             raise
         self._renewals.renewed()
         self._next_beat = now + (STOPPING_BEAT_SECONDS if self._is_stopping else BEAT_SECONDS)
+
+    def _renew_slot(self, slot: Slot, now: float, life: int) -> None:
+        """Renew a process's owners, with the number of jobs that it ended, and when what it runs began."""
+        began = self._clock.read(self._client).timestamp() - (now - slot.since) if slot.running else None
+        values = {}
+        for place in slot.places:
+            queue, owner = keys.parse_inflight(place)
+            ended = slot.queue_ended[self._queues.index(queue)] if owner.endswith("a") else 0
+            values[place] = keys.owner_value(self._name, ended, began if place == slot.place else None)
+        if values:
+            renew(self._client.execute_command, values, life)
+
+    def _find_stuck(self, slots: Mapping[int, Slot]) -> None:
+        """Find processes that are idle, look after look, with the same messages in their lists."""
+        looks: dict[int, tuple[int, int]] = {}
+        for number, slot in slots.items():
+            if slot.state == State.IDLE and any(self._client.llen(place) for place in slot.places):
+                claims, count = self._looks.get(number, (slot.claims, 0))
+                looks[number] = (slot.claims, count + 1 if claims == slot.claims else 1)
+        self._looks = looks
+        self.stuck = {number for number, (_, count) in looks.items() if count >= _STUCK_LOOKS}
 
     def _look(self) -> None:
         waiting = 0

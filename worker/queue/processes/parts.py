@@ -15,10 +15,11 @@ from worker.queue.claims import Claims
 from worker.queue.processes.events import Events
 from worker.queue.processes.keeper import Keeper
 from worker.queue.processes.process import Limits, Process
+from worker.queue.processes.table import MOST_JOBS
 from worker.queue.records import RecordStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
 
     from celery import Celery
 
@@ -57,10 +58,17 @@ class Processes:
         """Names of the queues that this worker serves."""
         return [queue.name for queue in self._app.amqp.queues.consume_from.values()]
 
-    def keeper(self, hostname: str, slots: Callable[[], Sequence[Slot]]) -> Keeper:
+    @property
+    def bundle(self) -> int:
+        """Most jobs that are answered together; a standby's lag is checked in each search's own transaction."""
+        return 1 if self._settings.of_the_standby else min(self._settings.worker.bundle, MOST_JOBS)
+
+    def keeper(self, slots: Callable[[], Mapping[int, Slot]]) -> Keeper:
         """Make the main process's keeper."""
         seconds = self._settings.worker.result_expires_seconds
-        self._keeper = Keeper(self._broker(), self._store(), hostname, self.queues, slots, self._rules, seconds)
+        self._keeper = Keeper(
+            self._broker(), self._store(), _name(os.getpid()), self.queues, slots, self._rules, seconds
+        )
         return self._keeper
 
     def hurry(self) -> None:
@@ -72,10 +80,10 @@ class Processes:
         """Run a process until it leaves."""
         worker = self._settings.worker
         soft, most_jobs, most_memory = limits
-        bundle = 1 if self._settings.of_the_standby else worker.bundle
         client = self._broker()
         Process(
-            Claims(client, self.queues, _name(), slot.announce, self._rules.max_bytes),
+            Claims(client, self.queues, _name(os.getppid()), slot.announce, self._rules.max_bytes),
+            self.queues,
             self._store(),
             client,
             self._answers,
@@ -84,7 +92,7 @@ class Processes:
                 soft or 0.0,
                 most_jobs or 0,
                 most_memory or 0,
-                bundle,
+                self.bundle,
                 worker.bundle_ms / 1000,
                 worker.result_expires_seconds,
             ),
@@ -107,6 +115,6 @@ class Processes:
 _SERVER = ("host", "port", "path")
 
 
-def _name() -> str:
-    """Return the name of this process, for its owners: HOST-PID."""
-    return f"{socket.gethostname()[:40]}-{os.getpid()}"
+def _name(pid: int) -> str:
+    """Return a worker's name in owners' names, HOST-PID, as older versions have it; by the id of its main process."""
+    return f"{socket.gethostname()[:40]}-{pid}"

@@ -100,7 +100,7 @@ class Pool(BasePool):
         self._wanted: int = self.limit
         self._hub: Any = None
         self._keeper: Keeper
-        self._ended = 0
+        self._ended = self._claims = 0
         self._is_ending = False
         self._alive, self._parent_end = os.pipe()
 
@@ -109,9 +109,12 @@ class Pool(BasePool):
     def on_start(self) -> None:
         """Fork the first processes, and begin to keep what they hold."""
         import_module("worker.queue.processes.control")  # here only: it replaces Celery's commands
-        self._keeper = self.app.processes.keeper(self.hostname, lambda: [m.slot for m in [*self.members.values()]])
+        self._keeper = self.app.processes.keeper(self._slots)
         self._maintain()
         self._keeper.start()
+
+    def _slots(self) -> dict[int, Slot]:
+        return {number: member.slot for number, member in [*self.members.items()]}
 
     @property
     def hostname(self) -> str:
@@ -176,10 +179,15 @@ class Pool(BasePool):
         os.close(member.pipe)
         _, status = os.waitpid(member.pid, 0)
         self._ended += member.slot.ended
+        self._claims += member.slot.claims
         if status and not member.cause:
-            log.error("process lost", pid=member.pid, status=status, jobs=len(member.slot.running))
+            jobs = len(member.slot.running)
+            if jobs:
+                log.error("process lost: the job is requeued", pid=member.pid, jobs=jobs)
+            else:
+                log.error("process lost", pid=member.pid)
         self._keeper.settle(DeadProcess.of(member.slot, member.cause))
-        member.slot.ended = 0
+        self._places[number].is_proven |= status == 0
         self._maintain()
 
     # --- size ---------------------------------------------------------------------------------------
@@ -245,6 +253,10 @@ class Pool(BasePool):
         now, hard = time.monotonic(), self.options.get("timeout")
         for member in self.members.values():
             slot, place = member.slot, self._places[member.number]
+            if member.number in self._keeper.stuck:
+                log.error("process does not run what it took: killed", pid=member.pid)
+                member.end("stopped")
+                continue
             if slot.state == State.STARTING:
                 self._watch_start(member, place, now)
                 continue
@@ -260,10 +272,10 @@ class Pool(BasePool):
     @staticmethod
     def _watch_start(member: Member, place: Place, now: float) -> None:
         if place.is_stuck(now):
-            log.error("process stuck at its start: it is killed", pid=member.pid, seconds=round(place.seconds(now)))
+            log.error("process stuck at its start: killed", pid=member.pid, seconds=round(place.seconds(now)))
             member.end("")
         elif place.is_slow(now):
-            log.warning("process not ready yet", pid=member.pid, seconds=round(place.seconds(now)))
+            log.warning("process not ready", pid=member.pid, seconds=round(place.seconds(now)))
 
     def maintain_pool(self, *args: Any, **kwargs: Any) -> None:
         """Fork what is missing; the autoscaler calls it."""
@@ -320,7 +332,8 @@ class Pool(BasePool):
             "timeouts": [self.options.get("soft_timeout") or 0, self.options.get("timeout") or 0],
             "jobs": {
                 "written": self._ended + sum(member.slot.ended for member in self.members.values()),
-                "writes": sum(member.slot.claims for member in self.members.values()),
+                "writes": self._claims + sum(member.slot.claims for member in self.members.values()),
+                "largest bundle": self.app.processes.bundle,
             },
         }
 

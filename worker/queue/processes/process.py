@@ -33,6 +33,7 @@ from worker.queue.transport.inspection import OUTAGE_HEADER, DelayedMessage, Del
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from worker.jobs.context import Report
     from worker.queue.claims import ClaimedMessage, Claims
     from worker.queue.outcome import Answers
     from worker.queue.processes.events import Events
@@ -93,6 +94,7 @@ class Process:
 
     Args:
         claims: its claims.
+        queues: names of the queues, in an order that the main process knows.
         store: stores records; its client is its own.
         client: client of the broker.
         answers: finds the outcomes of jobs.
@@ -106,6 +108,7 @@ class Process:
     def __init__(
         self,
         claims: Claims,
+        queues: Sequence[str],
         store: RecordStore,
         client: redis.Redis,
         answers: Answers,
@@ -117,6 +120,7 @@ class Process:
         parent: int,
     ) -> None:
         self._claims = claims
+        self._queues = queues
         self._store = store
         self._client = client
         self._answers = answers
@@ -182,6 +186,7 @@ class Process:
 
     def _work(self, messages: Sequence[ClaimedMessage]) -> None:
         started = time.perf_counter()
+        self._slot.state = State.STORING
         jobs = self._kept(self._accepted(self._of_one_list(messages)))
         if not jobs:
             return
@@ -189,8 +194,7 @@ class Process:
         self._slot.begin(jobs[0].message.place, shown, time.monotonic(), together=len(jobs) > 1)
         self._events.begun(jobs)
         self._run(jobs, started)
-        self._slot.ended += len(jobs)
-        self._slot.state = State.IDLE
+        self._slot.note_ended(self._queues.index(jobs[0].message.queue), len(jobs))
         self._adapt(jobs, time.perf_counter() - started)
         self._is_leaving |= self._is_spent()
         self._slot.is_leaving = self._is_leaving
@@ -284,12 +288,10 @@ class Process:
         """Answer jobs, together where that is possible; store the outcomes."""
         ids = self._answers.together.answer([claimed.job for claimed in jobs]) if len(jobs) > 1 else set[str]()
         together = [claimed for claimed in jobs if claimed.job.id in ids]
-        self._settle(
-            [(claimed, self._answers.outcome(claimed.job, started, _no_report)) for claimed in together], started
-        )
+        self._settle([(claimed, self._answered(claimed, started, _no_report)) for claimed in together], started)
         self._answers.together.forget()
         for position, claimed in enumerate(jobs):
-            if claimed not in together:
+            if claimed.job.id not in ids:
                 self._slot.begin_next(position, time.monotonic())
                 begun = started if len(jobs) == 1 else time.perf_counter()
                 self._settle([(claimed, self._outcome(claimed, begun))], begun)
@@ -303,9 +305,13 @@ class Process:
 
         signal.setitimer(signal.ITIMER_REAL, self._limits.soft_seconds)
         try:
-            return self._answers.outcome(claimed.job, started, report)
+            return self._answered(claimed, started, report)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+
+    def _answered(self, claimed: ClaimedJob, started: float, report: Report) -> Outcome:
+        self._events.starting(claimed)
+        return self._answers.outcome(claimed.job, started, report)
 
     def _settle(self, ended: Sequence[tuple[ClaimedJob, Outcome]], started: float) -> None:
         """Store outcomes; delay jobs that will be retried, and dead-letter those whose message is at fault."""

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 MOST_JOBS = 64
 """Most jobs that a process has at once."""
 
+MOST_QUEUES = 16
+
 _LONGEST_ID, _LONGEST_NAME, _PLACES = 2048, 64, 4096
 _MOST_REVOKED = 65_536
 
@@ -59,6 +61,7 @@ class Slot(ctypes.Structure):
         since: when that job, or these, began, by `time.monotonic`.
         is_leaving: whether it takes no more jobs.
         ended: how many jobs it has ended.
+        queue_ended: the same for each queue, since it announced its lists.
         claims: how often it has claimed.
         side: which of two names of its lists counts.
     """
@@ -70,6 +73,7 @@ class Slot(ctypes.Structure):
     since: float
     is_leaving: int
     ended: int
+    queue_ended: ctypes.Array[ctypes.c_uint64]
     claims: int
     side: int
     _fields_ = (
@@ -80,6 +84,7 @@ class Slot(ctypes.Structure):
         ("since", ctypes.c_double),
         ("is_leaving", ctypes.c_int32),
         ("ended", ctypes.c_uint64),
+        ("queue_ended", ctypes.c_uint64 * MOST_QUEUES),
         ("claims", ctypes.c_uint64),
         ("_place", ctypes.c_char * 512),
         ("_places", (ctypes.c_char * _PLACES) * 2),
@@ -98,7 +103,13 @@ class Slot(ctypes.Structure):
         if len(value) >= _PLACES:
             raise ValueError("too many queues")
         self._places[1 - self.side].value = value
+        ctypes.memset(self.queue_ended, 0, ctypes.sizeof(self.queue_ended))
         self.side = 1 - self.side
+
+    def note_ended(self, queue: int, count: int) -> None:
+        """Count jobs of a queue that ended, given by its number."""
+        self.ended += count
+        self.queue_ended[queue] += count
 
     @property
     def places(self) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
+from typing import NamedTuple
 
 OWNERS = "retrieval-worker.owners"
 """Sorted set of the in-flight lists that may hold messages, by when their owner was last seen (Redis' time)."""
@@ -30,19 +32,40 @@ def owner_key(owner: str) -> str:
     return f"retrieval-worker.owner.{owner}"
 
 
-def owner_value(name: str, ended: int) -> str:
-    """Return the value of an owner's key: its process, and the number of its deliveries that were acknowledged."""
-    return f"{name} {ended}"
+def owner_value(name: str, ended: int, began: float | None = None) -> str:
+    """Return the value of an owner's key: its worker, when what it runs began, the number of its deliveries that ended.
 
-
-def parse_owner_value(value: str) -> int:
-    """Return the number of an owner's acknowledged deliveries; 0 of a worker that does not report it.
-
-    >>> parse_owner_value(owner_value("host-1", 7)), parse_owner_value("host-1")
-    (7, 0)
+    Args:
+        name: name of the worker.
+        ended: number of its deliveries that were acknowledged.
+        began: when the message that it runs was begun, by Redis' time; None if that is recorded elsewhere.
     """
-    count = value.rpartition(" ")[2]
-    return int(count) if count.isdecimal() else 0
+    return f"{name} {ended}" if began is None else f"{name} @{began:.3f} {ended}"
+
+
+class OwnerValue(NamedTuple):
+    """Value of an owner's key; see `owner_value`."""
+
+    name: str
+    ended: int
+    began: float | None
+
+
+_OWNER_VALUE = re.compile(r"(?P<name>.*?)(?: @(?P<began>[0-9.]+))?(?: (?P<ended>[0-9]+))?")
+
+
+def parse_owner_value(value: str) -> OwnerValue:
+    """Return the parts of the value of an owner's key; none of a worker that reports nothing.
+
+    >>> parse_owner_value(owner_value("host-1", 7)), parse_owner_value("host-1").ended
+    (OwnerValue(name='host-1', ended=7, began=None), 0)
+    >>> parse_owner_value(owner_value("w@host", 7, 12.5))
+    OwnerValue(name='w@host', ended=7, began=12.5)
+    """
+    parts = _OWNER_VALUE.fullmatch(value)
+    if parts is None:
+        return OwnerValue(value, 0, None)
+    return OwnerValue(parts["name"], int(parts["ended"] or 0), float(parts["began"]) if parts["began"] else None)
 
 
 def used_token(token_id: str) -> str:

@@ -286,7 +286,7 @@ class Process:
 
     def _run(self, jobs: Sequence[ClaimedJob], started: float) -> None:
         """Answer jobs, together where that is possible; store the outcomes."""
-        ids = self._answers.together.answer([claimed.job for claimed in jobs]) if len(jobs) > 1 else set[str]()
+        ids = {*self._answers.together.answer([claimed.job for claimed in jobs])} if len(jobs) > 1 else set[str]()
         together = [claimed for claimed in jobs if claimed.job.id in ids]
         self._settle([(claimed, self._answered(claimed, started, _no_report)) for claimed in together], started)
         self._answers.together.forget()

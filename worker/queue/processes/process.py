@@ -170,7 +170,8 @@ class Process:
     def _turn(self) -> None:
         """Acknowledge what was claimed before, and work on what waits, or comes within a while."""
         messages = self._claims.take(self._most)
-        if not messages:
+        self._is_leaving |= self._wake.has_lost_parent()
+        if not messages and not self._is_leaving:
             self._slot.state = State.IDLE
             self._events.flush()
             messages = self._claims.wait(IDLE_SECONDS, self._wake.fileno())
@@ -194,6 +195,7 @@ class Process:
         self._slot.begin(jobs[0].message.place, shown, time.monotonic(), together=len(jobs) > 1)
         self._events.begun(jobs)
         self._run(jobs, started)
+        self._slot.state = State.ENDED
         self._slot.note_ended(self._queues.index(jobs[0].message.queue), len(jobs))
         self._adapt(jobs, time.perf_counter() - started)
         self._is_leaving |= self._is_spent()

@@ -32,8 +32,9 @@ def test_a_job_that_runs_alone_is_the_first_of_those_that_are_left() -> None:
     slot.begin_next(1, 2.0)
     assert [job.task_id for job in slot.running] == ["2", "3"]
     assert (slot.position, slot.place_of(slot.position), bool(slot.together), slot.since) == (1, 3, False, 2.0)
-    slot.state = State.IDLE
-    assert slot.running == []
+    for state in (State.ENDED, State.IDLE):
+        slot.state = state
+        assert slot.running == []
 
 
 def test_the_next_process_of_a_slot_begins_anew() -> None:

@@ -8,6 +8,8 @@ from celery import bootsteps
 from celery.signals import worker_shutting_down
 from celery.worker import consumer
 
+from worker.queue.processes import control  # noqa: F401 -- here only: it replaces Celery's commands
+
 
 class _Control(consumer.Control):
     requires = (consumer.Connection,)

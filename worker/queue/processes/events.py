@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
-    from worker.queue.outcome import Outcome
-    from worker.queue.processes.process import ClaimedJob
+    from worker.queue.outcome import DeliveredJob, Outcome
     from worker.queue.processes.table import Head
 
 log = logs.logger("worker.events")
@@ -42,10 +41,10 @@ class Events:
         self._dispatcher: Any = None
         self._flushed = 0.0
 
-    def begun(self, jobs: Sequence[ClaimedJob]) -> None:
+    def begun(self, jobs: Sequence[DeliveredJob]) -> None:
         """Tell that jobs were received, and begin."""
-        for claimed in jobs if self._head.sends_events else ():
-            job, headers = claimed.job, claimed.job.headers
+        for job in jobs if self._head.sends_events else ():
+            headers = job.headers
             self._send(
                 "task-received",
                 uuid=job.id,
@@ -60,17 +59,16 @@ class Events:
             )
             self._send("task-started", uuid=job.id)
 
-    def starting(self, claimed: ClaimedJob) -> None:
+    def starting(self, job: DeliveredJob) -> None:
         """Send Celery's signal before a job, for who listens to it in this process."""
         if task_prerun.receivers:
-            job = claimed.job
             task = self._app.tasks[job.task]
             task_prerun.send(sender=task, task_id=job.id, task=task, args=job.args, kwargs=job.kwargs)
 
-    def ended(self, claimed: ClaimedJob, outcome: Outcome, seconds: float) -> None:
+    def ended(self, job: DeliveredJob, outcome: Outcome, seconds: float) -> None:
         """Tell that a try of a job ended, and send Celery's signal after it."""
         if task_postrun.receivers:
-            job, retval = claimed.job, outcome.result
+            retval = outcome.result
             task = self._app.tasks[job.task]
             options = {"task": task, "args": job.args, "kwargs": job.kwargs, "retval": retval, "state": outcome.state}
             task_postrun.send(sender=task, task_id=job.id, **options)
@@ -78,16 +76,16 @@ class Events:
             return
         if isinstance(outcome.result, RetrievalError):
             kind = "task-retried" if outcome.state == "RETRY" else "task-failed"
-            self._send(kind, uuid=claimed.job.id, exception=type(outcome.result).__name__, traceback="")
+            self._send(kind, uuid=job.id, exception=type(outcome.result).__name__, traceback="")
         else:
-            self._send("task-succeeded", uuid=claimed.job.id, result=repr(outcome.result), runtime=seconds)
+            self._send("task-succeeded", uuid=job.id, result=repr(outcome.result), runtime=seconds)
         if time.monotonic() - self._flushed > _SECONDS:
             self.flush()
 
-    def revoked(self, claimed: ClaimedJob) -> None:
+    def revoked(self, job: DeliveredJob) -> None:
         """Tell that a revoked job will not run."""
         if self._head.sends_events:
-            self._send("task-revoked", uuid=claimed.job.id, terminated=False, signum=None, expired=False)
+            self._send("task-revoked", uuid=job.id, terminated=False, signum=None, expired=False)
 
     def _send(self, kind: str, **fields: Any) -> None:
         if self._dispatcher is None:

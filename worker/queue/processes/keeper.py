@@ -16,7 +16,7 @@ import redis
 from retrieval_client.errors import RetrievalError, TimedOut
 from worker.adapters import logs
 from worker.queue import records
-from worker.queue.claims import ALONE, UNCOUNTED, Tidier, renew
+from worker.queue.claims import ALONE, ANSWERED, UNCOUNTED, Tidier, renew
 from worker.queue.processes.process import refused_record, revocation
 from worker.queue.processes.table import State
 from worker.queue.records import Record
@@ -59,6 +59,7 @@ class DeadProcess(NamedTuple):
     Attributes:
         places: its lists.
         place: the list that holds the jobs that it ran; empty: it ran none.
+        is_answered: whether the outcomes of all of these are stored.
         number: the place in that list of the one that ran.
         together: whether all of these ran.
         cause: why it was ended by the main process, if it was.
@@ -66,6 +67,7 @@ class DeadProcess(NamedTuple):
 
     places: Sequence[str]
     place: str
+    is_answered: bool
     number: int
     together: bool
     cause: Cause
@@ -73,9 +75,10 @@ class DeadProcess(NamedTuple):
     @classmethod
     def of(cls, slot: Slot, cause: Cause) -> DeadProcess:
         """Return what a slot says of its process."""
-        is_running = bool(slot.running)
+        is_running, is_answered = bool(slot.running), slot.state == State.ENDED
         number = slot.place_of(slot.position) if is_running else 0
-        return cls(slot.places, slot.place if is_running else "", number, bool(slot.together), cause)
+        place = slot.place if is_running or is_answered else ""
+        return cls(slot.places, place, is_answered, number, bool(slot.together), cause)
 
 
 class Keeper:
@@ -242,12 +245,14 @@ class Keeper:
         """Requeue what a process held: what it ran counts, or is answered; what had not begun does neither."""
         for place in process.places:
             mode: str | int = UNCOUNTED
-            if place == process.place and process.cause != "stopped":
+            if place == process.place and process.is_answered:
+                mode = ANSWERED
+            elif place == process.place and process.cause != "stopped":
                 mode = ALONE if process.together else process.number
                 if process.cause and not process.together and self._answer(process):
                     mode = UNCOUNTED
             moved = self._tidier.tidy(place, mode)
-            if moved:
+            if moved and mode != ANSWERED:
                 log.warning("claims of a dead process requeued", queue=keys.parse_inflight(place)[0], messages=moved)
 
     def _answer(self, process: DeadProcess) -> bool:

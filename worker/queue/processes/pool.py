@@ -9,7 +9,6 @@ import signal
 import stat
 import sys
 import time
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +107,6 @@ class Pool(BasePool):
 
     def on_start(self) -> None:
         """Fork the first processes, and begin to keep what they hold."""
-        import_module("worker.queue.processes.control")  # here only: it replaces Celery's commands
         self._keeper = self.app.processes.keeper(self._slots)
         self._maintain()
         self._keeper.start()

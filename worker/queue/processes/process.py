@@ -170,7 +170,8 @@ class Process:
     def _turn(self) -> None:
         """Acknowledge what was claimed before, and work on what waits, or comes within a while."""
         messages = self._claims.take(self._most)
-        if not messages:
+        self._is_leaving |= self._wake.has_lost_parent()
+        if not messages and not self._is_leaving:
             self._slot.state = State.IDLE
             self._events.flush()
             messages = self._claims.wait(IDLE_SECONDS, self._wake.fileno())
@@ -192,8 +193,9 @@ class Process:
             return
         shown = [(claimed.job.task, claimed.job.id, number) for number, claimed in enumerate(jobs)]
         self._slot.begin(jobs[0].message.place, shown, time.monotonic(), together=len(jobs) > 1)
-        self._events.begun(jobs)
+        self._events.begun([claimed.job for claimed in jobs])
         self._run(jobs, started)
+        self._slot.state = State.ENDED
         self._slot.note_ended(self._queues.index(jobs[0].message.queue), len(jobs))
         self._adapt(jobs, time.perf_counter() - started)
         self._is_leaving |= self._is_spent()
@@ -265,7 +267,7 @@ class Process:
         revoked = [claimed for claimed in jobs if revocation_key(claimed.job.id) in self._revoked]
         self._store_all([revocation(claimed.job.id, self._limits.result_seconds) for claimed in revoked])
         for claimed in revoked:
-            self._events.revoked(claimed)
+            self._events.revoked(claimed.job)
         return [claimed for claimed in jobs if claimed not in revoked]
 
     def _kept(self, jobs: list[ClaimedJob]) -> list[ClaimedJob]:
@@ -310,7 +312,7 @@ class Process:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     def _answered(self, claimed: ClaimedJob, started: float, report: Report) -> Outcome:
-        self._events.starting(claimed)
+        self._events.starting(claimed.job)
         return self._answers.outcome(claimed.job, started, report)
 
     def _settle(self, ended: Sequence[tuple[ClaimedJob, Outcome]], started: float) -> None:
@@ -324,7 +326,7 @@ class Process:
                 self._retry(claimed, outcome)
             elif isinstance(outcome.result, RetrievalError) and (fault := _fault(claimed, outcome.result)):
                 self._dead_letter(claimed.message, fault)
-            self._events.ended(claimed, outcome, seconds)
+            self._events.ended(claimed.job, outcome, seconds)
 
     def _retry(self, claimed: ClaimedJob, outcome: Outcome) -> None:
         """Delay a job, with the number of its tries and the sum of its pauses."""

@@ -24,12 +24,13 @@ _MOST_REVOKED = 65_536
 
 
 class State(enum.IntEnum):
-    """State of a process."""
+    """State of a process; ENDED: the outcomes of all its jobs are stored, and they are not acknowledged yet."""
 
     STARTING = 0
     IDLE = 1
     RUNNING = 2
     STORING = 3
+    ENDED = 4
 
 
 class RunningJob(NamedTuple):

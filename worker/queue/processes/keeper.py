@@ -81,6 +81,10 @@ class DeadProcess(NamedTuple):
         return cls(slot.places, place, is_answered, number, bool(slot.together), cause)
 
 
+class _UnstoredError(Exception):
+    """The outcome of a job could not be stored yet."""
+
+
 class Keeper:
     """The thread.
 
@@ -119,6 +123,7 @@ class Keeper:
         self._clock = ServerClock(time.monotonic)
         self._dead: queue.SimpleQueue[DeadProcess] = queue.SimpleQueue()
         self._unsettled: list[DeadProcess] = []
+        self._is_away = False
         self._renewals = RenewalLog()
         self._next_beat = self._next_look = self._next_dead = float("-inf")
         self._is_stopping = False
@@ -164,15 +169,26 @@ class Keeper:
 
     def _turn(self, now: float) -> None:
         self._renew(now)
-        while self._unsettled:
-            self._settle(self._unsettled[0])
-            del self._unsettled[0]
+        self._settle_dead()
         if now >= self._next_look:
             self._next_look = now + _LOOK_SECONDS
             self._look()
         if now >= self._next_dead:
             self._next_dead = now + _DEAD_SECONDS
             self._tidy_dead()
+
+    def _settle_dead(self) -> None:
+        """Settle dead processes; if the outcome of a job can't be stored yet, they wait, and nothing else does."""
+        try:
+            while self._unsettled:
+                self._settle(self._unsettled[0])
+                del self._unsettled[0]
+        except _UnstoredError as error:
+            if not self._is_away:
+                log.warning("outcomes not stored yet", error=str(error), outcomes=1)
+            self._is_away = True
+        else:
+            self._is_away = False
 
     def _tidy_dead(self) -> None:
         """Requeue what dead workers held, also those of older versions; refuse messages with a priority.
@@ -204,6 +220,10 @@ class Keeper:
             slots = self._slots()
             for slot in slots.values():
                 self._renew_slot(slot, now, life)
+            for process in self._unsettled:  # else it would be requeued as of a dead worker
+                values = dict.fromkeys(process.places, keys.owner_value(self._name, 0))
+                if values:
+                    renew(self._client.execute_command, values, life)
             self._find_stuck(slots)
         except (redis.RedisError, OSError) as error:
             self._renewals.failed(error, now)
@@ -261,7 +281,10 @@ class Keeper:
         task_id = inspection.glimpse_id(raw, self._rules) if isinstance(raw, bytes) else None
         if task_id is None or not isinstance(raw, bytes):
             return False
-        self._store.put([self._ended(task_id, process.cause)])
+        try:
+            self._store.put([self._ended(task_id, process.cause)])
+        except (redis.RedisError, OSError) as error:
+            raise _UnstoredError(type(error).__name__) from None
         self._client.lrem(process.place, 1, raw)  # type: ignore[arg-type] # redis-py knows text only
         return True
 

@@ -339,8 +339,10 @@ class Process:
         self._claims.delay(claimed.message, outcome.pause, json.dumps(envelope, ensure_ascii=False).encode())
         if claimed.keeps_result:
             error = records.failure(Unavailable("the job was requeued, to be retried"))
-            with contextlib.suppress(redis.RedisError):
+            try:
                 self._store.put([self._record(claimed.job.id, "RETRY", error, ended=False)])
+            except BROKEN as failed:
+                log.warning("state not stored", task_id=claimed.job.id, state="RETRY", error=type(failed).__name__)
 
     def _record_of(self, claimed: ClaimedJob, outcome: Outcome) -> Record:
         result = records.failure(outcome.result) if isinstance(outcome.result, RetrievalError) else outcome.result

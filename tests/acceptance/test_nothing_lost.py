@@ -24,7 +24,7 @@ from worker.queue.transport import dead_letters, keys
 
 from .bad_input_worker import message
 from .jobs import JOB
-from .ways import NOT_STORED, PROCESSES_CLAIM, count_held, is_clean
+from .ways import count_held, is_clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -151,7 +151,8 @@ class Node(pidbox.Node):
     @property
     def _is_ready(self) -> bool:
         """False if no process of a pool of processes can run a job."""
-        return getattr(getattr(self.state.consumer.pool, "_pool", None), "is_ready", True)
+        pool = self.state.consumer.pool
+        return bool(getattr(getattr(pool, "_pool", None) or pool, "is_ready", True))
 
     def _check(self, command: Command) -> None:
         """Check that a command is allowed.

@@ -63,6 +63,21 @@ def query_task(state: Any, ids: str | Sequence[str], **_: Any) -> dict[str, tupl
     return {job["id"]: ("active" if job.pop("is_running") else "reserved", job) for job in known}
 
 
+_FIXED = {"error": "processes that claim for themselves keep their queues: start another worker with -Q"}
+
+
+@control_command(name="add_consumer", args=[("queue", str)], signature="<queue>")
+def add_consumer(_: Any, **__: Any) -> dict[str, str]:
+    """Nothing: a process has its queues from its start."""
+    return _FIXED
+
+
+@control_command(name="cancel_consumer", args=[("queue", str)], signature="<queue>")
+def cancel_consumer(_: Any, **__: Any) -> dict[str, str]:
+    """Nothing: the same."""
+    return _FIXED
+
+
 @control_command(name="revoke", variadic="task_id", signature="[id1 [id2 [... [idN]]]]")
 def revoke(state: Any, task_id: str | Sequence[str], terminate: bool = False, **_: Any) -> dict[str, str]:
     """Revoke jobs: they are not begun; with ``terminate``, the process of one that runs is ended."""

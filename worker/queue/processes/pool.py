@@ -184,9 +184,21 @@ class Pool(BasePool):
                 log.error("process lost: the job is requeued", pid=member.pid, jobs=jobs)
             else:
                 log.error("process lost", pid=member.pid)
+        self._tell_ended(member)
         self._keeper.settle(DeadProcess.of(member.slot, member.cause))
         self._places[number].is_proven |= status == 0
         self._maintain()
+
+    def _tell_ended(self, member: Member) -> None:
+        """Send the event of a job for which a process was ended: that process can't."""
+        dispatcher = getattr(self.app.processes.consumer, "event_dispatcher", None)
+        if dispatcher is None or member.slot.together or not member.slot.running:
+            return
+        task_id = member.slot.running[0].task_id
+        if member.cause == "time limit":
+            dispatcher.send("task-failed", uuid=task_id, exception="TimeLimitExceeded", traceback="")
+        elif member.cause == "revoked":
+            dispatcher.send("task-revoked", uuid=task_id, terminated=True, signum="SIGKILL", expired=False)
 
     # --- size ---------------------------------------------------------------------------------------
 

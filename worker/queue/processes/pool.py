@@ -154,8 +154,9 @@ class Pool(BasePool):
             current_process().index = number
             options = self.options
             limits = (options.get("soft_timeout"), options.get("maxtasksperchild"), options.get("max_memory_per_child"))
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
-            signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+            for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1):  # the main process's
+                signal.signal(ignored, signal.SIG_IGN)
+            self.app.set_current()
             signals.worker_process_init.send(sender=None)
             self.app.processes.run(slot, self.table.head, self.hostname, limits, self._alive)
             signals.worker_process_shutdown.send(sender=None, pid=os.getpid(), exitcode=0)

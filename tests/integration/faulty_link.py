@@ -25,12 +25,18 @@ class FaultyLink:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._fault: Fault | None = None
+        self._passed_on = 0
         self._pairs: list[_Pair] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def lose(self, fault: Fault) -> None:
-        """Lose the next command before Redis reads it, or the next reply; both ends of its connection are closed."""
-        self._fault = fault
+    def lose(self, fault: Fault, number: int = 0) -> None:
+        """Lose a command before Redis reads it, or a reply; both ends of its connection are closed.
+
+        Args:
+            fault: which of the two.
+            number: how many are passed on before.
+        """
+        self._fault, self._passed_on = fault, number
 
     def hold(self, first: int = 0, *, cut: bool = False) -> None:
         """Keep what is said to Redis on the connections that are open, also that they are closed.
@@ -66,7 +72,8 @@ class FaultyLink:
 
     def lost(self, fault: Fault) -> bool:
         """Return whether this is to be lost; only one is."""
-        is_hit = self._fault == fault
+        self._passed_on -= self._fault == fault
+        is_hit = self._fault == fault and self._passed_on < 0
         self._fault = None if is_hit else self._fault
         return is_hit
 

@@ -350,11 +350,15 @@ class Claims:
         tag = keys.tag(keys.parse_inflight(line.places[0])[1], next(self._numbers))
         return bool(_DELAY.run(line.ask, names, message.raw, changed, tag, seconds))
 
-    def close(self) -> None:
-        """Requeue what was claimed and not acknowledged, and forget the owners."""
+    def abandon(self) -> None:
+        """Give up what was claimed and not acknowledged: the next connection requeues it."""
         for line in self._lines:
             line.drop()
         self._worked_on.clear()
+
+    def close(self) -> None:
+        """Requeue what was claimed and not acknowledged, and forget the owners."""
+        self.abandon()
         self._announce_places()
         self._tidy_lost()
 

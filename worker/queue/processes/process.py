@@ -154,6 +154,7 @@ class Process:
         with contextlib.suppress(*BROKEN):
             self._claims.close()
         self._events.flush()
+        self._wake.close()
 
     def _leave(self, *_: object) -> None:
         self._is_leaving = True
@@ -179,7 +180,11 @@ class Process:
         if messages and self._is_leaving:
             self._claims.give_back(messages)
         elif messages:
-            self._work(messages)
+            try:
+                self._work(messages)
+            except BaseException:  # else the next claim would acknowledge them
+                self._claims.abandon()
+                raise
         if self._is_leaving:
             self._claims.acknowledge()
 
@@ -451,6 +456,13 @@ class _Wake:
     def fileno(self) -> int:
         """Return the number of a file that can be read when a wait must end."""
         return int(self._selector.fileno())
+
+    def close(self) -> None:
+        """Let signals end no wait any more."""
+        signal.set_wakeup_fd(-1)
+        self._selector.close()
+        self._signals.close()
+        self._writer.close()
 
     def wait(self, seconds: float) -> bool:
         """Wait; return whether the main process is gone."""

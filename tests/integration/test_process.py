@@ -1,0 +1,138 @@
+"""A pool process that claims for itself, on a real server: its messages outlive whatever breaks between two steps."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+from celery import Celery
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from tests.waiting import wait_for
+
+from chaos.jobs import envelope
+from retrieval_client.contract.jobs import RetrieveTopK
+from worker.cli.devstack.redis import redis_server
+from worker.queue.claims import Claims
+from worker.queue.outcome import Answers, outcome_of
+from worker.queue.processes.events import Events
+from worker.queue.processes.process import Limits, Process
+from worker.queue.processes.table import State, Table
+from worker.queue.records import RecordStore, record_key
+from worker.queue.together import AnsweredTogether
+from worker.queue.transport import keys
+from worker.queue.transport.inspection import Rules
+
+from .faulty_link import FaultyLink, faulty_link
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from worker.cli.devstack.redis import Redis
+    from worker.settings import Settings
+
+    from .faulty_link import Fault
+
+QUEUE = "retrieval"
+JOB = json.dumps([[{"query_embedding": [0.5] * 768, "principal": {"user_id": "u1"}}], {}, {}])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
+    with redis_server(tmp_path_factory.mktemp("redis")) as running:
+        yield running
+
+
+@pytest.fixture
+def broker(server: Redis) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(server.url()) as client:
+        client.flushall()
+        yield client
+
+
+@pytest.fixture
+def links(server: Redis) -> Iterator[dict[str, FaultyLink]]:
+    """A way to Redis for each of the three clients of a process."""
+    with contextlib.ExitStack() as stack:
+        yield {name: stack.enter_context(faulty_link(server.port)) for name in ("claims", "records", "other")}
+
+
+@pytest.fixture
+def run(
+    server: Redis, links: dict[str, FaultyLink], make_settings: Callable[..., Settings]
+) -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Runs a process in this thread until something came true."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
+    alive, parent = os.pipe()
+
+    opened = contextlib.ExitStack()
+
+    def connect(name: str) -> redis.Redis:
+        url = server.url(user="worker", port=links[name].port)
+        return opened.enter_context(redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=5))
+
+    def run_until(is_done: Callable[[], object]) -> None:
+        settings = make_settings(trust_queue=True)
+        table = Table(1)
+        together = AnsweredTogether(settings, lambda: pytest.fail("no bundle here"))
+        tasks: dict[str, Any] = {"retrieve_top_k": (RetrieveTopK, lambda *_: {"status": "empty", "chunks": []})}
+        pool_process = Process(
+            Claims(connect("claims"), [QUEUE], "host-1", table.slots[0].announce),
+            [QUEUE],
+            RecordStore(connect("records"), is_on_broker=True),
+            connect("other"),
+            Answers(tasks, settings, outcome_of, together),
+            Rules(tasks=("retrieve_top_k",)),
+            Limits(5.0, 0, 0, 1, 0.05, 60),
+            table.head,
+            table.slots[0],
+            Events(Celery(set_as_current=False), "w@host", table.head),
+            alive,
+        )
+
+        def stop() -> None:
+            try:
+                wait_for(is_done)
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        thread = threading.Thread(target=stop)
+        thread.start()
+        pool_process.run()
+        thread.join()
+        assert table.slots[0].state != State.RUNNING
+
+    with opened:
+        yield run_until
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    for end in (alive, parent):
+        os.close(end)
+
+
+@pytest.mark.parametrize("client", ["claims", "records", "other"])
+@pytest.mark.parametrize("fault", ["command", "reply"])
+@pytest.mark.parametrize("number", range(14))
+def test_a_message_is_answered_whichever_connection_breaks(
+    broker: redis.Redis,
+    links: dict[str, FaultyLink],
+    run: Callable[[Callable[[], object]], None],
+    client: str,
+    fault: Fault,
+    number: int,
+) -> None:
+    """Between its claim and its outcome nothing acknowledges it; afterwards nothing of it is left."""
+    links[client].lose(fault, number)
+    for name in ("1", "2", "3"):
+        broker.lpush(QUEUE, envelope(name, "retrieve_top_k", JOB))
+    run(lambda: broker.exists(*map(record_key, "123")) == 3 and not broker.exists(QUEUE))
+    records: list[Any] = [json.loads(broker.get(record_key(name)) or b"{}") for name in "123"]  # type: ignore[arg-type] # bytes
+    assert [record["status"] for record in records] == ["SUCCESS"] * 3
+    assert not broker.exists(QUEUE, keys.deliveries(QUEUE))
+    assert broker.keys("*.inflight.*") == []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -46,6 +46,13 @@ def second_way_only(reason: str) -> pytest.MarkDecorator:
 def count_held(broker: redis.Redis) -> int:
     """How many messages workers hold: recorded as unacknowledged, or in lists of their own."""
     return int(broker.eval(_HELD, 2, keys.UNACKED, keys.OWNERS))  # type: ignore[arg-type] # redis-py knows no replies
+
+
+def holders(broker: redis.Redis) -> set[str]:
+    """Which deliveries, and which lists, hold messages; their names have the id of the process that holds them."""
+    places: Any = broker.zrange(keys.OWNERS, 0, -1)
+    tags: Any = broker.hkeys(keys.UNACKED)
+    return {name.decode() for name in [*tags, *(place for place in places if broker.llen(place))]}
 
 
 def is_clean(broker: redis.Redis, *further: str) -> bool:

@@ -14,7 +14,7 @@ from retrieval_client.errors import DeadLettered
 from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import keys
 
-from .jobs import JOB, pool_process
+from .jobs import JOB, kill_whole, pool_process
 from .ways import PROCESSES_CLAIM, count_held, first_way_only, jobs_of_lost_processes
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def test_a_job_that_waits_for_a_process_is_not_counted_when_its_worker_dies(
         waiting = [client.enqueue(JOB) for _ in range(3)]
         wait_for(lambda: count_held(broker) == (1 if PROCESSES_CLAIM else 4))
         assert control.ping(timeout=180, limit=1)  # so they are marked
-        worker.kill()
-        worker.wait(180)
+        kill_whole(worker)
     locked.rollback()
     with celery_worker(environment, tmp_path / "second.log", "--concurrency=1"):
         for task_id in waiting:

@@ -23,11 +23,18 @@ PROCESSES_CLAIM = os.environ.get("TEST_PROCESS_CLAIMS") == "true"
 NOT_STORED = "outcomes not stored yet" if PROCESSES_CLAIM else "result not stored: the job is requeued"
 """Log event; in the second way a process keeps its jobs until their outcomes are stored."""
 
+RECORD_NOT_STORED = "outcomes not stored yet" if PROCESSES_CLAIM else "record not stored"
+"""Log event; of the result backend in the first way."""
+
 _HELD = """
 local held = redis.call('HLEN', KEYS[1])
 for _, place in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do held = held + redis.call('LLEN', place) end
 return held
 """
+
+
+NO_PROCESSES = "a worker without pool processes would claim nothing"
+"""Reason to skip a test."""
 
 
 def first_way_only(reason: str) -> pytest.MarkDecorator:

@@ -141,6 +141,7 @@ class Process:
     def run(self) -> None:
         """Work until it is asked to leave, or has reached a limit."""
         signal.signal(signal.SIGTERM, self._leave)
+        self._is_leaving = bool(self._slot.is_leaving)  # asked while it started, when it heard no signal
         signal.signal(signal.SIGALRM, Interruptible.on_signal)
         self._slot.state = State.IDLE
         while not self._is_leaving:

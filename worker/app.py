@@ -109,6 +109,7 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
 
 
 _CLAIMING_PROCESSES = {
+    "worker_cancel_long_running_tasks_on_connection_loss": True,  # Celery has none, and warns of False
     "worker_consumer": "worker.queue.processes.consumer:Consumer",
     "worker_pool": "worker.queue.processes.pool:Pool",
     "worker_autoscaler": "worker.queue.processes.autoscaler:Autoscaler",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import psutil
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
 HUM = "What causes the 50 Hz hum on channel 18?"
 QUERY = encode_embedding(lexical.embed([HUM])[0].tolist())
 JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+
+
+def kill_whole(worker: subprocess.Popen[bytes]) -> None:
+    """Kill a worker with all its processes, as the end of its machine does."""
+    processes = psutil.Process(worker.pid).children()
+    worker.kill()
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    worker.wait(180)
 
 
 def pool_process(worker: subprocess.Popen[bytes]) -> psutil.Process:

@@ -26,7 +26,7 @@ from worker.queue.transport import dead_letters, keys
 
 from .bad_input_worker import message
 from .jobs import JOB, pool_process
-from .ways import PROCESSES_CLAIM, count_held, is_clean
+from .ways import PROCESSES_CLAIM, RECORD_NOT_STORED, count_held, is_clean
 
 if TYPE_CHECKING:
     import subprocess
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
-
-RECORD_NOT_STORED = "outcomes not stored yet" if PROCESSES_CLAIM else "record not stored"
 
 HELD_OF_TWO = 1 if PROCESSES_CLAIM else 2
 """Messages that a worker with one process holds of two: a process that claims for itself leaves the second one."""

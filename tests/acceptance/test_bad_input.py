@@ -13,6 +13,7 @@ import pytest
 
 from .bad_input_cases import PLANTED, QUERY, SQL, TEXT, Answered, Batch, Case, Refused, cases, job
 from .bad_input_worker import Events, Worker, body, connected, database, message
+from .ways import count_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -154,7 +155,7 @@ def test_the_worker_lives_and_its_queue_is_empty(outcome: Outcome, worker: Worke
     assert len(outcome.states) == len(CASES)
     assert worker.alive
     assert worker.broker.llen("retrieval") == 0
-    assert worker.broker.hlen("unacked") == 0
+    assert count_held(worker.broker) == 0
     assert not any((worker.inspect.scheduled() or {"no reply": [1]}).values())
 
 

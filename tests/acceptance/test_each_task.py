@@ -10,6 +10,7 @@ import psycopg
 import pytest
 import redis
 from tests.acceptance.bad_input_worker import database
+from tests.acceptance.ways import is_clean
 from tests.waiting import wait_for
 
 from retrieval_client import (
@@ -179,7 +180,7 @@ def test_nothing_is_left_of_a_job(client: Client, stack: Stack) -> None:
     """No message, no delivery, no session that waits."""
     client.call(RetrieveTopK(query_embedding=QUERY, principal=ALICE), timeout=180)
     with redis.Redis.from_url(stack.redis.url(0)) as broker:
-        wait_for(lambda: not broker.exists("unacked", "retrieval", "pipeline", "retrieval.deliveries"))
+        wait_for(lambda: is_clean(broker, "pipeline"))
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
         wait_for(lambda: _open_transactions(admin) == 0)
 

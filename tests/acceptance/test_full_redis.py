@@ -20,6 +20,7 @@ from worker.queue.transport import keys
 
 from .conftest import refusals
 from .jobs import JOB
+from .ways import is_clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,7 +92,7 @@ def test_a_full_redis_is_emptied_by_its_workers(
         with running(second):
             link.upstream = upstream
             wait_for(lambda: states(results, ids).count("SUCCESS") == len(ids), lambda: str(states(results, ids)))
-            wait_for(lambda: not admin.exists("retrieval", keys.UNACKED, keys.delayed("retrieval")))
+            wait_for(lambda: is_clean(admin, keys.delayed("retrieval")))
     client.close()
     assert len(ids) > 100
     assert refusals(small) == []

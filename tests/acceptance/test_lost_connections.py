@@ -17,7 +17,7 @@ from worker.queue.transport.owners import STOPPING_LIFE_SECONDS
 
 from .jobs import JOB
 from .slow_killers import FOLDER
-from .ways import is_clean
+from .ways import NO_PROCESSES, first_way_only, is_clean
 
 if TYPE_CHECKING:
     import subprocess
@@ -181,7 +181,7 @@ def lose(link: Proxy, broker: redis.Redis) -> None:
     wait_for(lambda: is_back(broker, since))
 
 
-@pytest.mark.parametrize("pool", ["prefork", "threads"])
+@pytest.mark.parametrize("pool", ["prefork", pytest.param("threads", marks=first_way_only(NO_PROCESSES))])
 def test_a_running_job_survives_a_lost_connection(
     link: Proxy,
     client: Client,
@@ -206,6 +206,7 @@ def test_a_running_job_survives_a_lost_connection(
     assert "PendingDeprecation" not in worker_log.read_text(errors="replace")
 
 
+@first_way_only(NO_PROCESSES)
 def test_a_job_that_ends_in_the_main_process_survives_a_lost_connection(
     link: Proxy,
     client: Client,
@@ -224,6 +225,7 @@ def test_a_job_that_ends_in_the_main_process_survives_a_lost_connection(
     assert held.runs("held-1") == 1
 
 
+@first_way_only(NO_PROCESSES)
 def test_an_acknowledgement_survives_a_callback_that_fails_before_it(
     client: Client, broker: redis.Redis, held: Held, start: Start
 ) -> None:

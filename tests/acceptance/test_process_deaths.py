@@ -17,6 +17,7 @@ from worker.queue.remote_control import NOT_READY
 
 from .half_open import tcp_link
 from .jobs import JOB
+from .ways import PROCESSES_CLAIM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,7 +92,8 @@ def test_a_process_that_dies_while_its_worker_waits_for_redis_ends_no_worker(
 ) -> None:
     """At its start, and when it connects again: the worker answers once Redis is back."""
     del broker  # emptied
-    client = Client(stack.redis.url(0), stack.redis.url(1))
+    url = stack.redis.url(0)
+    client = Client(url, stack.redis.url(1))
     with tcp_link(stack.redis.port) as link, contextlib.closing(client):
         environment = {**worker_environment(), "CELERY_BROKER_URL": stack.redis.url(user="worker", port=link.port)}
         link.refuse(True)
@@ -101,6 +103,25 @@ def test_a_process_that_dies_while_its_worker_waits_for_redis_ends_no_worker(
                 kill_one(worker)
                 link.refuse(False)
                 assert client.call(JOB, timeout=120).status == "ok"  # type: ignore[union-attr] # of a search
+                wait_for(lambda: ping(url) == {"ok": "pong"})
                 link.refuse(True)
             assert worker.poll() is None
             link.refuse(False)
+
+
+def test_a_worker_that_is_stopped_while_redis_is_away_ends(
+    stack: Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Its processes hear of the stop in the pauses between their tries to connect."""
+    del broker  # emptied
+    url = stack.redis.url(0)
+    with tcp_link(stack.redis.port) as link:
+        environment = {**worker_environment(), "CELERY_BROKER_URL": stack.redis.url(user="worker", port=link.port)}
+        with worker_process(environment, worker_log) as worker:
+            wait_for(lambda: ping(url) == {"ok": "pong"})
+            link.refuse(True)
+            wait_for(lambda: "Connection to broker lost" in worker_log.read_text(errors="replace"))
+            if PROCESSES_CLAIM:
+                wait_for(lambda: worker_log.read_text(errors="replace").count('"Redis lost"') == 2)
+            worker.terminate()
+            worker.wait(45)  # less than the time limit of a job

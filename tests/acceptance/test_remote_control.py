@@ -17,6 +17,7 @@ from worker.cli.devstack.workers import celery_worker
 
 from .jobs import JOB
 from .test_nothing_lost import wait_for
+from .ways import PROCESSES_CLAIM
 
 if TYPE_CHECKING:
     import subprocess
@@ -156,8 +157,9 @@ def test_settings_may_allow_more_but_no_foreign_queue(
     environment = worker_environment(WORKER__REMOTE_CONTROL='["add_consumer", "cancel_consumer", "revoke"]')
     with operated(stack, environment, worker_log, "--concurrency=1") as operator:
         assert "no such queue" in operator.ask("add_consumer", queue="somewhere")["error"]
-        assert list(operator.ask("cancel_consumer", queue="pipeline")) == ["ok"]
-        assert list(operator.ask("add_consumer", queue="pipeline")) == ["ok"]
+        answer = "error" if PROCESSES_CLAIM else "ok"  # processes that claim have their queues from their start
+        assert list(operator.ask("cancel_consumer", queue="pipeline")) == [answer]
+        assert list(operator.ask("add_consumer", queue="pipeline")) == [answer]
         assert list(operator.ask("revoke", task_id="x")) == ["ok"]
         assert "not allowed" in operator.ask("shutdown")["error"]
         operator.assert_well()

@@ -25,7 +25,7 @@ from retrieval_client.errors import DeadLettered, NotAuthorised, TimedOut, Unava
 from worker.cli.devstack.workers import celery_worker, flower
 
 from .jobs import JOB, QUERY, pool_process
-from .ways import PROCESSES_CLAIM, count_held, first_way_only, is_clean, second_way_only
+from .ways import NO_PROCESSES, PROCESSES_CLAIM, count_held, first_way_only, is_clean, second_way_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def log_events(log: Path, event: str) -> list[dict[str, Any]]:
     return [line for line in lines if line.get("event") == event]
 
 
-@first_way_only("a worker without pool processes would claim nothing")
+@first_way_only(NO_PROCESSES)
 def test_a_solo_worker_answers_beside_another(
     stack: Stack, client: Client, worker_environment: Environment, tmp_path: Path
 ) -> None:

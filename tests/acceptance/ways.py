@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,17 +20,21 @@ if TYPE_CHECKING:
 
 PROCESSES_CLAIM = os.environ.get("TEST_PROCESS_CLAIMS") == "true"
 
-PROCESS_LOST = "process lost" if PROCESSES_CLAIM else "process lost: the job is requeued"
-"""Log event; the second way says it of a process, the first one of each job that it had."""
-
 NOT_STORED = "outcomes not stored yet" if PROCESSES_CLAIM else "result not stored: the job is requeued"
 """Log event; in the second way a process keeps its jobs until their outcomes are stored."""
+
+RECORD_NOT_STORED = "outcomes not stored yet" if PROCESSES_CLAIM else "record not stored"
+"""Log event; of the result backend in the first way."""
 
 _HELD = """
 local held = redis.call('HLEN', KEYS[1])
 for _, place in ipairs(redis.call('ZRANGE', KEYS[2], 0, -1)) do held = held + redis.call('LLEN', place) end
 return held
 """
+
+
+NO_PROCESSES = "a worker without pool processes would claim nothing"
+"""Reason to skip a test."""
 
 
 def first_way_only(reason: str) -> pytest.MarkDecorator:
@@ -48,6 +52,13 @@ def count_held(broker: redis.Redis) -> int:
     return int(broker.eval(_HELD, 2, keys.UNACKED, keys.OWNERS))  # type: ignore[arg-type] # redis-py knows no replies
 
 
+def holders(broker: redis.Redis) -> set[str]:
+    """Which deliveries, and which lists, hold messages; their names have the id of the process that holds them."""
+    places: Any = broker.zrange(keys.OWNERS, 0, -1)
+    tags: Any = broker.hkeys(keys.UNACKED)
+    return {name.decode() for name in [*tags, *(place for place in places if broker.llen(place))]}
+
+
 def is_clean(broker: redis.Redis, *further: str) -> bool:
     """Whether nothing is left of any job at one instant: none waits, is held or counted, and no further key exists."""
     with broker.pipeline() as pipe:
@@ -58,5 +69,5 @@ def is_clean(broker: redis.Redis, *further: str) -> bool:
 
 def jobs_of_lost_processes(log: Path) -> int:
     """How many jobs the processes had that a worker's log calls lost; a job of two such processes counts twice."""
-    lines = [json.loads(line) for line in log.read_text().splitlines() if PROCESS_LOST in line]
-    return sum(line["jobs"] if PROCESSES_CLAIM else 1 for line in lines)
+    lines = [json.loads(line) for line in log.read_text().splitlines() if '"process lost: the job is requeued"' in line]
+    return sum(line.get("jobs", 1) for line in lines)  # in the first way a line for each job

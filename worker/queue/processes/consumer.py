@@ -12,7 +12,7 @@ from worker.queue.processes import control  # noqa: F401 -- here only: it replac
 
 
 class _Control(consumer.Control):
-    requires = (consumer.Connection,)
+    requires = (consumer.Mingle,)  # which else would answer others' questions itself, and wait for their end
 
 
 class _NoTasks:

@@ -18,6 +18,7 @@ from celery.concurrency.base import BasePool
 from celery.worker import state as worker_state
 
 from worker.adapters import logs
+from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.queue.places import Place
 from worker.queue.processes.keeper import DeadProcess
 from worker.queue.processes.process import revocation_key
@@ -242,6 +243,7 @@ class Pool(BasePool):
         self._hub = loop
         for number, member in self.members.items():
             loop.add_reader(member.pipe, self._on_exit, number)
+        loop.call_repeatedly(BEAT_SECONDS, LoopWatch(time.monotonic, self.app.note_stall).beat)
         loop.call_repeatedly(_LOOK_SECONDS, self._look)
         loop.call_repeatedly(_SCALE_SECONDS, self._scale)
 

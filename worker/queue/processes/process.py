@@ -141,6 +141,7 @@ class Process:
     def run(self) -> None:
         """Work until it is asked to leave, or has reached a limit."""
         signal.signal(signal.SIGTERM, self._leave)
+        self._is_leaving = bool(self._slot.is_leaving)  # asked while it started, when it heard no signal
         signal.signal(signal.SIGALRM, Interruptible.on_signal)
         self._slot.state = State.IDLE
         while not self._is_leaving:
@@ -166,17 +167,20 @@ class Process:
             log.warning("Redis lost", error=type(error).__name__)
         self._slot.state = State.IDLE
         self._pause = min(max(2 * self._pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
-        self._is_leaving |= self._wake.wait(self._pause)
+        if self._wake.wait(self._pause):  # not `|=`, which would lose what a signal says meanwhile
+            self._is_leaving = True
 
     def _turn(self) -> None:
         """Acknowledge what was claimed before, and work on what waits, or comes within a while."""
         messages = self._claims.take(self._most)
-        self._is_leaving |= self._wake.has_lost_parent()
+        if self._wake.has_lost_parent():
+            self._is_leaving = True
         if not messages and not self._is_leaving:
             self._slot.state = State.IDLE
             self._events.flush()
             messages = self._claims.wait(IDLE_SECONDS, self._wake.fileno())
-            self._is_leaving |= self._wake.has_lost_parent()
+            if self._wake.has_lost_parent():
+                self._is_leaving = True
         if messages and self._is_leaving:
             self._claims.give_back(messages)
         elif messages:
@@ -203,7 +207,8 @@ class Process:
         self._slot.state = State.ENDED
         self._slot.note_ended(self._queues.index(jobs[0].message.queue), len(jobs))
         self._adapt(jobs, time.perf_counter() - started)
-        self._is_leaving |= self._is_spent()
+        if self._is_spent():
+            self._is_leaving = True
         self._slot.is_leaving = self._is_leaving
 
     def _of_one_list(self, messages: Sequence[ClaimedMessage]) -> list[ClaimedMessage]:
@@ -372,7 +377,8 @@ class Process:
                 if not pause:
                     log.warning("outcomes not stored yet", error=type(error).__name__, outcomes=len(composed))
                 pause = min(max(2 * pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
-                self._is_leaving |= self._wake.wait(pause)
+                if self._wake.wait(pause):
+                    self._is_leaving = True
                 if self._is_leaving:
                     raise _UnstoredError from None
         return None

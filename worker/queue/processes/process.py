@@ -374,13 +374,13 @@ class Process:
             try:
                 return self._store.put(composed)
             except BROKEN as error:
+                if self._is_leaving:
+                    raise _UnstoredError from None
                 if not pause:
                     log.warning("outcomes not stored yet", error=type(error).__name__, outcomes=len(composed))
                 pause = min(max(2 * pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
                 if self._wake.wait(pause):
                     self._is_leaving = True
-                if self._is_leaving:
-                    raise _UnstoredError from None
         return None
 
     # --- limits -------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from worker.queue.transport import keys
 from .bad_input_worker import message
 from .jobs import JOB
 from .test_nothing_lost import wait_for
-from .ways import count_held, holders
+from .ways import count_held, has_begun, holders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -132,7 +132,7 @@ def test_workers_whose_clocks_differ_leave_each_other_s_jobs_alone(
         main = psutil.Process(right.pid)
         with held(environment):
             ids = [client.enqueue(JOB, expires=600) for _ in range(4)]
-            wait_for(lambda: count_held(broker) == 4)
+            wait_for(lambda: has_begun(broker, 4))
             places = holders(broker)
             of_right = [f"-{process.pid}-" for process in (main, *main.children())]
             assert {any(name in place for name in of_right) for place in places} == {True, False}, "both have some"

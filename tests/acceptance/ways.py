@@ -52,6 +52,11 @@ def count_held(broker: redis.Redis) -> int:
     return int(broker.eval(_HELD, 2, keys.UNACKED, keys.OWNERS))  # type: ignore[arg-type] # redis-py knows no replies
 
 
+def has_begun(broker: redis.Redis, count: int) -> bool:
+    """Whether so many messages are held where they stay until they are answered."""
+    return (count_held(broker) if PROCESSES_CLAIM else broker.hlen(keys.UNACKED)) == count
+
+
 def holders(broker: redis.Redis) -> set[str]:
     """Which deliveries, and which lists, hold messages; their names have the id of the process that holds them."""
     places: Any = broker.zrange(keys.OWNERS, 0, -1)

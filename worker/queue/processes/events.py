@@ -62,14 +62,14 @@ class Events:
     def starting(self, job: DeliveredJob) -> None:
         """Send Celery's signal before a job, for who listens to it in this process."""
         if task_prerun.receivers:
-            task = self._app.tasks[job.task]
+            task = self._app.tasks.get(job.task)
             task_prerun.send(sender=task, task_id=job.id, task=task, args=job.args, kwargs=job.kwargs)
 
     def ended(self, job: DeliveredJob, outcome: Outcome, seconds: float) -> None:
         """Tell that a try of a job ended, and send Celery's signal after it."""
         if task_postrun.receivers:
             retval = outcome.result
-            task = self._app.tasks[job.task]
+            task = self._app.tasks.get(job.task)
             options = {"task": task, "args": job.args, "kwargs": job.kwargs, "retval": retval, "state": outcome.state}
             task_postrun.send(sender=task, task_id=job.id, **options)
         if not self._head.sends_events:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from chaos.shapes import FORMS, UNITS
 from retrieval_client.errors import InvalidJob
-from worker.queue.request import summarise
+from worker.queue.summaries import summarise
 from worker.queue.transport.dead_letters import compose
 from worker.queue.transport.inspection import Refusal, Rules, arguments, inspect
 

@@ -21,7 +21,8 @@ from kombu.message import Message
 
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.errors import DeadLettered
-from worker.queue.request import QuietConsumer, QuietRequest, summarise
+from worker.queue.request import QuietConsumer, QuietRequest
+from worker.queue.summaries import summarise
 
 if TYPE_CHECKING:
     from collections.abc import Callable

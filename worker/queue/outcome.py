@@ -24,7 +24,7 @@ from worker.jobs.context import JobContext, check_job
 from worker.jobs.drift import VERIFY_RUNS
 from worker.queue import time_limit
 from worker.queue.codec import UNDECODABLE, JobResult, UnreadableBody
-from worker.queue.request import known_reason
+from worker.queue.summaries import known_reason
 from worker.queue.transport.inspection import ONE_JOB, OUTAGE_HEADER, check_limits
 
 if TYPE_CHECKING:

@@ -123,6 +123,8 @@ class RecordStore:
         Raises:
             redis.RedisError: some could not be stored; others may be.
         """
+        if not records:
+            return
         names = [record_key(record.task_id) for record in records]
         values = [value for record in records for value in (record.seconds, record.value)]
         try:

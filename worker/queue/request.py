@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import logging
 import threading
 import time
@@ -42,11 +41,10 @@ from kombu.asynchronous import set_event_loop
 from kombu.exceptions import OperationalError
 from redis import RedisError
 
-from retrieval_client.contract.base import Part
-from retrieval_client.contract.jobs import Job
-from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, RetrievalError, Unavailable
+from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, Unavailable
 from worker.queue.bundles import was_in_bundle
 from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
+from worker.queue.summaries import summarise
 from worker.queue.transport.inspection import Refusal
 
 if TYPE_CHECKING:
@@ -63,40 +61,6 @@ work."""
 _EVENTS_AT_ONCE = 256
 
 logger = logging.getLogger("worker.quiet")
-
-
-@functools.cache
-def _known_fields(cls: type[Part]) -> set[str]:
-    return set(cls.model_fields).union(*(_known_fields(child) for child in cls.__subclasses__()))
-
-
-def summarise(args: Any) -> str:
-    """Summarise a job's arguments as the names of its fields that the contract knows, and the number of others.
-
-    >>> summarise([{"query_embedding": [0.1], "k": 12, "secret text": 1}])
-    '(k, query_embedding, +1)'
-    """
-    job = args[0] if isinstance(args, list | tuple) and args else None
-    if not isinstance(job, dict):
-        return "(no job)"
-    known = sorted(_known_fields(Job) & job.keys())
-    unknown = len(job) - len(known)
-    return f"({', '.join([*known, f'+{unknown}'] if unknown else known)})"
-
-
-def known_reason(error: RetrievalError) -> str:
-    """Return an error's sentence for the log: the path of its field only as far as the contract knows the names.
-
-    >>> known_reason(InvalidJob("this field is not known", "filters.salary_of_bob"))
-    'filters.…: this field is not known'
-    >>> known_reason(InvalidJob("expected an integer", "filters.pages[0]"))
-    'filters.pages[0]: expected an integer'
-    """
-    if not isinstance(error, InvalidJob) or not error.path:
-        return error.message
-    parts = error.path.split(".")
-    known = [*itertools.takewhile(lambda part: part.partition("[")[0] in _known_fields(Part), parts)]
-    return f"{'.'.join([*known, '…'][: len(parts)])}: {error.expected}"
 
 
 class QuietRequest(Request):

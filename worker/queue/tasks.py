@@ -20,7 +20,7 @@ from worker.jobs.drift import VERIFY_RUNS
 from worker.queue.bundles import Bundles
 from worker.queue.codec import JobResult
 from worker.queue.outcome import Answers, DeliveredJob, Outcome, counted_outcome_of, outcome_of
-from worker.queue.request import summarise
+from worker.queue.summaries import summarise
 from worker.queue.together import AnsweredTogether
 from worker.queue.transport.inspection import OUTAGE_HEADER
 

@@ -126,7 +126,7 @@ def show_letter(
 
     Example: [bold]retrieval-worker dead show 1763762345678-0[/bold]
     """
-    from worker.queue.request import summarise
+    from worker.queue.summaries import summarise
     from worker.queue.transport import dead_letters
     from worker.queue.transport.inspection import arguments
 

@@ -9,10 +9,10 @@ from celery.signals import task_postrun, task_prerun
 
 from retrieval_client.errors import RetrievalError
 from worker.adapters import logs
-from worker.queue.request import summarise
+from worker.queue.summaries import summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from celery import Celery
 
@@ -40,6 +40,7 @@ class Events:
         self._head = head
         self._dispatcher: Any = None
         self._flushed = 0.0
+        self._is_failing = False
 
     def begun(self, jobs: Sequence[DeliveredJob]) -> None:
         """Tell that jobs were received, and begin."""
@@ -88,6 +89,19 @@ class Events:
             self._send("task-revoked", uuid=job.id, terminated=False, signum=None, expired=False)
 
     def _send(self, kind: str, **fields: Any) -> None:
+        self._try(lambda: self._connected().send(kind, **fields))
+
+    def _try(self, send: Callable[[], object]) -> None:
+        """Send; the first failure of an outage is logged, and jobs go on without events."""
+        try:
+            send()
+            self._is_failing = False
+        except Exception as error:  # noqa: BLE001 -- of any broker
+            if not self._is_failing:
+                log.warning("events not sent", error=type(error).__name__)
+            self._is_failing = True
+
+    def _connected(self) -> Any:
         if self._dispatcher is None:
             self._dispatcher = self._app.events.Dispatcher(
                 self._app.connection_for_write(),
@@ -97,14 +111,11 @@ class Events:
                 on_send_buffered=None,
             )
             self._flushed = time.monotonic()
-        self._dispatcher.send(kind, **fields)
+        return self._dispatcher
 
     def flush(self) -> None:
-        """Send what is kept; a failure is logged, and the events are kept for the next time."""
+        """Send what is kept; what could not be sent is kept for the next time."""
         if self._dispatcher is None:
             return
         self._flushed = time.monotonic()
-        try:
-            self._dispatcher.flush(errors=True, groups=["task"])
-        except Exception as error:  # noqa: BLE001 -- of any broker; jobs go on without events
-            log.warning("events not sent", error=type(error).__name__)
+        self._try(lambda: self._dispatcher.flush(errors=True, groups=["task"]))

@@ -61,6 +61,7 @@ class DeadProcess(NamedTuple):
         place: the list that holds the jobs that it ran; empty: it ran none.
         is_answered: whether the outcomes of all of these are stored.
         number: the place in that list of the one that ran.
+        task_id: its id.
         together: whether all of these ran.
         cause: why it was ended by the main process, if it was.
     """
@@ -69,16 +70,17 @@ class DeadProcess(NamedTuple):
     place: str
     is_answered: bool
     number: int
+    task_id: str
     together: bool
     cause: Cause
 
     @classmethod
     def of(cls, slot: Slot, cause: Cause) -> DeadProcess:
         """Return what a slot says of its process."""
-        is_running, is_answered = bool(slot.running), slot.state == State.ENDED
-        number = slot.place_of(slot.position) if is_running else 0
-        place = slot.place if is_running or is_answered else ""
-        return cls(slot.places, place, is_answered, number, bool(slot.together), cause)
+        running, is_answered = slot.running, slot.state == State.ENDED
+        number, task_id = (slot.place_of(slot.position), running[0].task_id) if running else (0, "")
+        place = slot.place if running or is_answered else ""
+        return cls(slot.places, place, is_answered, number, task_id, bool(slot.together), cause)
 
 
 class _UnstoredError(Exception):
@@ -157,13 +159,17 @@ class Keeper:
     # --- the thread ---------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        is_postponed = False
         while not self._stopped.is_set():
             with contextlib.suppress(queue.Empty):
                 self._unsettled.append(self._dead.get(timeout=_TURN_SECONDS))
             try:
                 self._turn(time.monotonic())
-            except (redis.RedisError, OSError) as error:
-                log.warning("maintenance postponed", error=type(error).__name__)
+                is_postponed = False
+            except Exception as error:  # noqa: BLE001 -- whatever it is, owners that are not renewed would count as dead
+                if not is_postponed:
+                    log.warning("maintenance postponed", error=type(error).__name__, where=logs.where(error))
+                is_postponed = True
                 self._stopped.wait(AGAIN_SECONDS)
         self._client.connection_pool.disconnect()
 
@@ -278,11 +284,12 @@ class Keeper:
     def _answer(self, process: DeadProcess) -> bool:
         """Store the outcome of a job whose process was ended for it, and remove its message."""
         raw = self._client.lindex(process.place, -1 - process.number)
-        task_id = inspection.glimpse_id(raw, self._rules) if isinstance(raw, bytes) else None
-        if task_id is None or not isinstance(raw, bytes):
+        if not isinstance(raw, bytes):
             return False
+        inspected = inspection.inspect(raw, self._rules, self._clock.read(self._client))
+        is_wanted = not (isinstance(inspected, inspection.Delivery) and inspected.headers["ignore_result"])
         try:
-            self._store.put([self._ended(task_id, process.cause)])
+            self._store.put([self._ended(process.task_id, process.cause)] if is_wanted else [])
         except (redis.RedisError, OSError) as error:
             raise _UnstoredError(type(error).__name__) from None
         self._client.lrem(process.place, 1, raw)  # type: ignore[arg-type] # redis-py knows text only

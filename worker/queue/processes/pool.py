@@ -39,6 +39,9 @@ _LOOK_SECONDS = 0.1
 _SCALE_SECONDS = 1.0
 """The same at how many there should be."""
 
+_MOST_PROCESSES = 4 * MOST_PROCESSES
+"""Processes that there is room for, unless there are more from the start."""
+
 _SETTLE_SECONDS = 3.0
 """Time that the worker waits at its end until what dead processes held is requeued."""
 
@@ -54,7 +57,7 @@ class Member:
         slot: its part of the table.
         pid: its id.
         pipe: a file that can be read once it has ended.
-        cause: why it was ended, if it was.
+        ended_for: id of the job for which it was ended, and why; none: it was not.
     """
 
     def __init__(self, number: int, slot: Slot, pid: int, pipe: int) -> None:
@@ -62,16 +65,23 @@ class Member:
         self.slot = slot
         self.pid = pid
         self.pipe = pipe
-        self.cause: Cause = ""
+        self.ended_for: tuple[str, Cause] = ("", "")
 
     @property
     def is_leaving(self) -> bool:
         """True if it takes no more jobs."""
         return bool(self.slot.is_leaving)
 
-    def end(self, cause: Cause) -> None:
-        """Kill it, for the job that it runs."""
-        self.cause = cause
+    @property
+    def cause(self) -> Cause:
+        """Why it was ended; not for a job that it had begun since."""
+        task_id, cause = self.ended_for
+        running = self.slot.running
+        return cause if not task_id or (running and running[0].task_id == task_id) else "stopped"
+
+    def end(self, cause: Cause, task_id: str = "") -> None:
+        """Kill it, for the job that it runs if one is given."""
+        self.ended_for = task_id, cause
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
@@ -94,9 +104,10 @@ class Pool(BasePool):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.table = Table(MOST_PROCESSES)
+        most = max(_MOST_PROCESSES, self.limit)
+        self.table = Table(most)
         self.members: dict[int, Member] = {}
-        self._places = {number: Place() for number in range(MOST_PROCESSES)}
+        self._places = {number: Place() for number in range(most)}
         self._wanted: int = self.limit
         self._hub: Any = None
         self._keeper: Keeper
@@ -123,7 +134,7 @@ class Pool(BasePool):
     def _maintain(self) -> None:
         """Fork what is missing, each no sooner than it may be."""
         now = time.monotonic()
-        free = (number for number in range(MOST_PROCESSES) if number not in self.members)
+        free = (number for number in self._places if number not in self.members)
         for number in free:
             if self._is_ending or sum(not member.is_leaving for member in self.members.values()) >= self._wanted:
                 return
@@ -276,11 +287,9 @@ class Pool(BasePool):
             place.ready_at = place.ready_at or now
             place.is_proven |= slot.claims > 0
             if hard and slot.state == State.RUNNING and now - slot.since > hard:
-                jobs = slot.running
-                log.error(
-                    "hard time limit: the process was killed", task_id=jobs[0].task_id if jobs else "", seconds=hard
-                )
-                member.end("time limit")
+                task_id = slot.running[0].task_id if slot.running else ""
+                log.error("hard time limit: the process was killed", task_id=task_id, seconds=hard)
+                member.end("time limit", task_id)
 
     @staticmethod
     def _watch_start(member: Member, place: Place, now: float) -> None:
@@ -308,7 +317,7 @@ class Pool(BasePool):
         self.table.head.revoke(revocation_key(task_id))
         for member, position, _, running in [*self.running()]:
             if terminate and running == task_id and position == member.slot.position and not member.slot.together:
-                member.end("revoked")
+                member.end("revoked", task_id)
 
     # --- end ----------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import resource
 import selectors
 import signal
 import socket
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis
+from billiard.compat import mem_rss
 
 from retrieval_client.errors import DeadLettered, InvalidJob, NotAuthorised, RetrievalError, Unavailable
 from worker.adapters import logs
@@ -72,9 +72,9 @@ class Limits(NamedTuple):
     result_seconds: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ClaimedJob:
-    """A job of this process: its message, as claimed and as inspected."""
+    """A job of this process: its message, as claimed and as inspected; two of the same message are two."""
 
     message: ClaimedMessage
     job: DeliveredJob
@@ -135,7 +135,7 @@ class Process:
         self._most = 1
         self._job_seconds = 0.0
         self._pause = 0.0
-        self._revocations = head.revocations
+        self._revocations = 0
         self._revoked: set[int] = set()
 
     def run(self) -> None:
@@ -208,8 +208,7 @@ class Process:
         self._slot.note_ended(self._queues.index(jobs[0].message.queue), len(jobs))
         self._adapt(jobs, time.perf_counter() - started)
         if self._is_spent():
-            self._is_leaving = True
-        self._slot.is_leaving = self._is_leaving
+            self._leave()
 
     def _of_one_list(self, messages: Sequence[ClaimedMessage]) -> list[ClaimedMessage]:
         """Give back those that came of another queue at the same moment: another process may be idle."""
@@ -270,10 +269,11 @@ class Process:
 
     def _unrevoked(self, jobs: list[ClaimedJob]) -> list[ClaimedJob]:
         """Answer revoked jobs as such, and return the others."""
-        if self._head.revocations == 0:
+        if self._revocations != self._head.revocations:
+            self._revoked |= self._head.revoked_since(self._revocations)
+            self._revocations = self._head.revocations
+        if not self._revoked:
             return jobs
-        self._revoked |= self._head.revoked_since(self._revocations)
-        self._revocations = self._head.revocations
         revoked = [claimed for claimed in jobs if revocation_key(claimed.job.id) in self._revoked]
         self._store_all([revocation(claimed.job.id, self._limits.result_seconds) for claimed in revoked])
         for claimed in revoked:
@@ -300,8 +300,10 @@ class Process:
         """Answer jobs, together where that is possible; store the outcomes."""
         ids = {*self._answers.together.answer([claimed.job for claimed in jobs])} if len(jobs) > 1 else set[str]()
         together = [claimed for claimed in jobs if claimed.job.id in ids]
-        self._settle([(claimed, self._answered(claimed, started, _no_report)) for claimed in together], started)
-        self._answers.together.forget()
+        try:
+            self._settle([(claimed, self._answered(claimed, started, _no_report)) for claimed in together], started)
+        finally:
+            self._answers.together.forget()
         for position, claimed in enumerate(jobs):
             if claimed.job.id not in ids:
                 self._slot.begin_next(position, time.monotonic())
@@ -329,8 +331,8 @@ class Process:
         """Store outcomes; delay jobs that will be retried, and dead-letter those whose message is at fault."""
         self._slot.state = State.STORING
         seconds = (time.perf_counter() - started) / max(1, len(ended))
-        outcomes = [(claimed, outcome) for claimed, outcome in ended if outcome.state != "RETRY"]
-        self._store_all([self._record_of(*one) for one in outcomes if one[0].keeps_result])
+        final = [(claimed, outcome) for claimed, outcome in ended if outcome.state != "RETRY"]
+        self._store_all([self._record_of(claimed, outcome) for claimed, outcome in final if claimed.keeps_result])
         for claimed, outcome in ended:
             if outcome.state == "RETRY":
                 self._retry(claimed, outcome)
@@ -397,8 +399,7 @@ class Process:
         if self._limits.most_jobs and self._slot.ended >= self._limits.most_jobs:
             return True
         # Peak memory: too much now is too much later.
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss if self._limits.most_memory else 0
-        if peak > self._limits.most_memory:
+        if self._limits.most_memory and mem_rss() > self._limits.most_memory:
             log.warning("the process exits: it has more memory than --max-memory-per-child")
             return True
         return False

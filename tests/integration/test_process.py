@@ -22,7 +22,8 @@ from worker.cli.devstack.redis import redis_server
 from worker.queue.claims import Claims
 from worker.queue.outcome import Answers, outcome_of
 from worker.queue.processes.events import Events
-from worker.queue.processes.process import Limits, Process
+from worker.queue.processes.keeper import DeadProcess, Keeper
+from worker.queue.processes.process import Limits, Process, revocation_key
 from worker.queue.processes.table import State, Table
 from worker.queue.records import RecordStore, record_key
 from worker.queue.together import AnsweredTogether
@@ -66,7 +67,7 @@ def links(server: Redis) -> Iterator[dict[str, FaultyLink]]:
 @pytest.fixture
 def run(
     server: Redis, links: dict[str, FaultyLink], make_settings: Callable[..., Settings]
-) -> Iterator[Callable[[Callable[[], object]], None]]:
+) -> Iterator[Callable[..., None]]:
     """Runs a process in this thread until something came true."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
     alive, parent = os.pipe()
@@ -77,9 +78,11 @@ def run(
         url = server.url(user="worker", port=links[name].port)
         return opened.enter_context(redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=5))
 
-    def run_until(is_done: Callable[[], object]) -> None:
+    def run_until(is_done: Callable[[], object], *, revoked: str = "") -> None:
         settings = make_settings(trust_queue=True)
         table = Table(1)
+        if revoked:
+            table.head.revoke(revocation_key(revoked))
         together = AnsweredTogether(settings, lambda: pytest.fail("no bundle here"))
         tasks: dict[str, Any] = {"retrieve_top_k": (RetrieveTopK, lambda *_: {"status": "empty", "chunks": []})}
         pool_process = Process(
@@ -136,3 +139,34 @@ def test_a_message_is_answered_whichever_connection_breaks(
     assert [record["status"] for record in records] == ["SUCCESS"] * 3
     assert not broker.exists(QUEUE, keys.deliveries(QUEUE))
     assert broker.keys("*.inflight.*") == []
+
+
+def test_a_job_revoked_before_the_process_began_does_not_run(broker: redis.Redis, run: Callable[..., None]) -> None:
+    """A process that replaces another one knows what was revoked before."""
+    broker.lpush(QUEUE, envelope("1", "retrieve_top_k", JOB))
+    run(lambda: broker.exists(record_key("1")) and not broker.keys("*.inflight.*"), revoked="1")
+    assert json.loads(broker.get(record_key("1")) or b"{}")["status"] == "REVOKED"
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_the_outcome_of_a_killed_process_is_of_the_job_that_it_ran(
+    server: Redis, broker: redis.Redis, ignored: bool
+) -> None:
+    """Not of another id that its sender wrote into the message; none where the sender wants none."""
+    message = json.loads(envelope("mine", "retrieve_top_k", JOB))
+    message["headers"]["ignore_result"] = ignored
+    raw = json.dumps({"id": "yours", **message})
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, raw)
+    slot = Table(1).slots[0]
+    slot.announce([place])
+    slot.begin(place, [("retrieve_top_k", "mine", 0)], 1.0, together=False)
+    with redis.Redis.from_url(server.url(user="worker")) as client:
+        rules = Rules(tasks=("retrieve_top_k",))
+        keeper = Keeper(client, RecordStore(client, is_on_broker=True), "host-1", [QUEUE], dict, rules, 60)
+        keeper.settle(DeadProcess.of(slot, "time limit"))
+        keeper.start()
+        wait_for(lambda: not broker.exists(place))
+        keeper.stop(5)
+    assert [broker.exists(record_key(task_id)) for task_id in ("mine", "yours")] == [not ignored, 0]
+    assert not broker.exists(QUEUE, keys.deferred(QUEUE), keys.deliveries(QUEUE))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from billiard.process import current_process
 from celery import Celery, signals
-from celery.concurrency import get_implementation, prefork
+from celery.concurrency import get_implementation
 from kombu.entity import Queue
 
 from retrieval_client.contract.registry import TASKS
@@ -24,11 +24,10 @@ from worker.adapters.postgres.replication import check_standby
 from worker.jobs.drift import VERIFY_RUNS
 from worker.jobs.engine import Engine, spare_collections, spare_start_up
 from worker.jobs.principal import check_keys
-from worker.queue import codec, connections, remote_control, results, tasks
+from worker.queue import codec, connections, remote_channel, remote_control, tasks
 from worker.queue.metrics import Metrics
 from worker.queue.processes.parts import Processes
 from worker.queue.processes.pool import Pool
-from worker.queue.transport import SECURE_TRANSPORT, TRANSPORT
 from worker.queue.transport.dead_letters import watcher
 from worker.queue.transport.inspection import Rules
 from worker.settings.serving import PIPELINE_QUEUE, QUEUES, RETRIEVAL_QUEUE
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 CONFIGURATION_EXIT_CODE = 78  # EX_CONFIG of sysexits.h
 
-_GREENLETS = ("gevent", "eventlet")
-
 log = logs.logger("worker.app")
 
 
@@ -51,14 +48,12 @@ def create_app(settings: Settings) -> Celery:
     app = Celery("retrieval-worker", set_as_current=False)
     app.amqp_cls = connections.Amqp
     app.control_cls = remote_control.Control
-    app.events_cls = "worker.queue.request:QuietEvents"
-    app.loader.override_backends = results.OVERRIDES
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
     metrics = Metrics(settings.metrics, watcher(settings.broker_url.get_secret_value(), QUEUES, time.time))
     app.note_stall = metrics.stall
-    tasks.register(app, settings, process.engine, metrics)
-    app.processes = Processes(app, settings, rules(settings), app.answers)
+    answers = tasks.register(app, settings, process.engine, metrics)
+    app.processes = Processes(app, settings, rules(settings), answers)
     _connect_signals(app, settings, process, metrics)
     return app
 
@@ -75,55 +70,27 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "result_serializer": "json",
         "result_accept_content": ["json"],
         "result_expires": worker.result_expires_seconds,
-        "task_acks_late": True,
-        "task_reject_on_worker_lost": True,
-        "task_acks_on_failure_or_timeout": True,
         "task_default_queue": RETRIEVAL_QUEUE,
         "task_queues": [Queue(name, routing_key=name) for name in QUEUES],
         "task_routes": {"run_pipeline": {"queue": PIPELINE_QUEUE}},
         "beat_schedule": beat_schedule(settings),
-        "task_soft_time_limit": worker.soft_time_limit_seconds,
-        "task_time_limit": worker.time_limit_seconds,
-        "worker_prefetch_multiplier": worker.prefetch_multiplier,
         "worker_send_task_events": worker.send_task_events,
         "worker_soft_shutdown_timeout": worker.soft_shutdown_seconds,
-        "worker_enable_soft_shutdown_on_idle": False,
         "worker_remote_control": list(worker.remote_control),
-        "worker_cancel_long_running_tasks_on_connection_loss": False,
-        "worker_enable_prefetch_count_reduction": False,
+        "worker_cancel_long_running_tasks_on_connection_loss": True,  # Celery has none, and warns of False
         "worker_hijack_root_logger": False,
         "worker_redirect_stdouts": False,
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_channel_error_retry": True,
         "broker_use_ssl": connections.tls(broker),
-        "broker_transport": _transport(settings),
-        "broker_transport_options": {
-            **connections.SOCKETS,
-            "visibility_timeout": worker.visibility_timeout_seconds,
-            "rules": rules(settings),
-        },
+        "broker_transport": remote_channel.transport(broker),
+        "broker_transport_options": {**connections.SOCKETS, "ack_emulation": False, "priority_steps": [0]},
         **connections.RESULTS,
-        **(_CLAIMING_PROCESSES if worker.process_claims else _CLAIMING_MAIN_PROCESS),
+        "worker_consumer": "worker.queue.processes.consumer:Consumer",
+        "worker_pool": "worker.queue.processes.pool:Pool",
+        "worker_autoscaler": "worker.queue.processes.autoscaler:Autoscaler",
     }
-
-
-_CLAIMING_PROCESSES = {
-    "worker_cancel_long_running_tasks_on_connection_loss": True,  # Celery has none, and warns of False
-    "worker_consumer": "worker.queue.processes.consumer:Consumer",
-    "worker_pool": "worker.queue.processes.pool:Pool",
-    "worker_autoscaler": "worker.queue.processes.autoscaler:Autoscaler",
-}
-_CLAIMING_MAIN_PROCESS = {
-    "worker_consumer": "worker.queue.request:QuietConsumer",
-    "worker_pool": "worker.queue.pool:TaskPool",
-}
-
-
-def _transport(settings: Settings) -> str:
-    """Return the path of the transport's class."""
-    secure = settings.broker_url.get_secret_value().startswith("rediss:")
-    return SECURE_TRANSPORT if secure else TRANSPORT
 
 
 def rules(settings: Settings) -> Rules:
@@ -147,10 +114,8 @@ def beat_schedule(settings: Settings) -> dict[str, Any]:
     seconds = settings.verify.every_minutes * 60
     if not seconds:
         return {}
-    # A tick that no worker ran before the next one is useless. Celery would send the task's own time limits as a header
-    # for which every job is refused.
-    options = {"expires": seconds, "time_limit": None, "soft_time_limit": None}
-    return {"verify-runs": {"task": VERIFY_RUNS, "schedule": seconds, "args": ({},), "options": options}}
+    # A tick that no worker ran before the next one is useless.
+    return {"verify-runs": {"task": VERIFY_RUNS, "schedule": seconds, "args": ({},), "options": {"expires": seconds}}}
 
 
 class _Process:
@@ -182,7 +147,7 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
         if conf is app.conf:
             given = options or {}
             pool = given.get("pool") or given.get("pool_cls") or conf.worker_pool
-            refuse_unsafe_pool(pool, claims=settings.worker.process_claims)
+            refuse_other_pool(pool)
             refuse_unsafe_start(settings, served_queues(given))
             _start_metrics(settings, metrics)
 
@@ -211,21 +176,12 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
     signals.worker_process_shutdown.connect(before_exit, weak=False)
 
 
-def refuse_unsafe_pool(pool: Any, *, claims: bool = False) -> None:
-    """Stop this process if one job could block the heartbeat; warn if the pool ends no job at its time limit."""
+def refuse_other_pool(pool: Any) -> None:
+    """Stop this process if its pool is not our own, whose processes claim jobs: it would get none."""
     implementation = get_implementation(pool)
-    name = implementation.__module__.rpartition(".")[2]
-    if name in _GREENLETS:
-        _exit(
-            SettingsError(
-                f"--pool={name}: a job that computes or waits for Postgres blocks all else in such a worker, also its "
-                "heartbeat, so its jobs would run twice: use prefork, or several workers with solo"
-            )
-        )
-    if claims and not issubclass(implementation, Pool):
-        _exit(SettingsError(f"--pool={name}: its jobs would not be claimed: use prefork, with --concurrency=1 for one"))
-    if not issubclass(implementation, prefork.TaskPool | Pool):
-        log.warning("no time limits of jobs: this pool can't stop a job", pool=name)
+    if not issubclass(implementation, Pool):
+        name = implementation.__module__.rpartition(".")[2]
+        _exit(SettingsError(f"--pool={name}: this worker has processes only: use prefork; --concurrency=1 for one"))
 
 
 def served_queues(options: Mapping[str, Any]) -> set[str]:

@@ -23,7 +23,6 @@ import redis
 from worker.adapters import logs
 from worker.queue.lua import Script
 from worker.queue.transport import excerpts, keys
-from worker.queue.transport.claim import BURST_BYTES, FULL_SECONDS, announced_bytes
 from worker.queue.transport.clock import NOW
 from worker.queue.transport.inspection import Rules
 from worker.queue.transport.owners import FORGET_SECONDS, LIFE_SECONDS, STOPPING_LIFE_SECONDS
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 log = logs.logger("worker.claims")
 
 _TAKE, _SETTLE, _GIVE_BACK = Script("take", excerpts.SHORTEN), Script("settle"), Script("give_back")
-_DELAY, _RENEW = Script("delay", NOW), Script("renew", NOW)
+_DELAY, _RENEW, _SHORTEN = Script("delay", NOW), Script("renew", NOW), Script("shorten", excerpts.SHORTEN)
 
 UNCOUNTED: Final = ""
 ALONE: Final = "alone"
@@ -42,6 +41,13 @@ COUNTED: Final = "counted"
 ANSWERED: Final = "answered"
 """Modes of `Tidier.tidy`; lua/settle.lua says what each does."""
 
+BURST_BYTES = 1_048_576
+"""Bytes after which no more is taken at once; the message that exceeds them is still included."""
+
+_FULL_SECONDS = 0.2
+"""Time without another blocking command after a full Redis has refused one; messages are taken by scripts meanwhile."""
+
+_FIRST_BYTES = 65_536
 _SETTLED_AT_ONCE = 64
 _CALL_BACK_SECONDS = 0.005
 """Pause before a connection is called back again: its blocking command may not have arrived yet."""
@@ -208,6 +214,17 @@ class _Line:
         except BaseException:
             self.drop()
             raise
+
+    def announced_bytes(self) -> int:
+        """Return the length of the reply that comes next, from its first line; 0: it is no string."""
+        start = b""
+        while b"\r\n" not in start:
+            part = self.connection._sock.recv(_FIRST_BYTES)  # noqa: SLF001 -- redis-py has no other
+            if not part:
+                raise redis.ConnectionError("Redis closed the connection")
+            self.connection._parser._reader.feed(part)  # noqa: SLF001 -- the parser continues there
+            start += part
+        return int(start[1 : start.index(b"\r\n")]) if start.startswith(b"$") else 0
 
     def read(self) -> Any:
         """Read a reply."""
@@ -400,17 +417,17 @@ class Claims:
 
     def _read(self, line: _Line) -> list[ClaimedMessage]:
         """Read the replies to the blocking command and to the question whether any message is counted."""
-        if announced_bytes(line.connection) > self._longest:
+        if line.announced_bytes() > self._longest:
             place = line.places[0]
             line.drop()
             log.warning("message too long: replaced by an excerpt", queue=line.queue)
-            self._client.eval(excerpts.SHORTEN_LIST, 1, place, self._longest)
+            _SHORTEN.run(self._client.execute_command, [place], self._longest)
             return []
         raw = None
         try:
             raw = line.read()
         except redis.OutOfMemoryError:  # a full Redis, which lets scripts take messages
-            self._refused_until = time.monotonic() + FULL_SECONDS
+            self._refused_until = time.monotonic() + _FULL_SECONDS
         is_counted = line.read()
         if raw is None:
             return []

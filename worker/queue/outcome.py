@@ -1,6 +1,6 @@
 """A delivered job and its outcome: a function of the job, the code that answers it and the settings.
 
-Nothing here knows Celery's tasks, requests or backend: `worker.queue.tasks` tells Celery of an outcome.
+Nothing here knows Celery's tasks, requests or backend.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from worker.jobs.context import Report
     from worker.queue.metrics import Metrics
     from worker.queue.together import AnsweredTogether
+    from worker.queue.transport.inspection import Delivery
     from worker.settings import Settings
 
     Answer: TypeAlias = Callable[[JobT, JobContext], dict[str, Any]]
@@ -55,6 +56,7 @@ class DeliveredJob:
         id: the id that its sender chose.
         args, kwargs: its arguments; one positional argument is expected.
         headers: its message's headers.
+        further: the tasks to be sent after it: ``callbacks``, ``errbacks``, ``chain``, ``chord``.
     """
 
     task: str
@@ -62,6 +64,7 @@ class DeliveredJob:
     args: Any
     kwargs: Any
     headers: Mapping[str, Any]
+    further: Mapping[str, Any] | None = None
 
     @property
     def retries(self) -> int:
@@ -73,6 +76,12 @@ class DeliveredJob:
         """Sum of the pauses between them, in seconds; checked by `worker.queue.transport.inspection`."""
         seconds = self.headers.get(OUTAGE_HEADER)
         return float(seconds) if isinstance(seconds, int | float) and seconds >= 0 else 0.0
+
+
+def delivered_job(delivery: Delivery) -> DeliveredJob:
+    """Return the job of an inspected message."""
+    args, kwargs, further = delivery.content
+    return DeliveredJob(delivery.headers["task"], delivery.id, args, kwargs, delivery.headers, further)
 
 
 class Outcome(NamedTuple):

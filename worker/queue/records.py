@@ -11,27 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis
 
-from retrieval_client.errors import ON_THE_WIRE
+from retrieval_client.errors import ON_THE_WIRE, DeadLettered, InvalidJob
 from worker.queue import codec
-from worker.queue.transport import keys
+from worker.queue.lua import Script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# A job has one outcome, also if it was delivered twice: a stored one is never overwritten. Only those after which the
-# same id may be sent again are: from the dead letters, by an operator, or with a new token, by its sender. Records
-# begin as Celery composes them.
-_STORE = """
-local again = {Unavailable = true, DeadLettered = true, NotAuthorised = true}
-for number, key in ipairs(KEYS) do
-  local head = redis.call('GETRANGE', key, 0, 63)
-  local failure = string.match(head, '^{"status": ?"FAILURE", ?"result": ?{"exc_type": ?"(%a+)"')
-  if not string.find(head, '^{"status": ?"SUCCESS"') and (not failure or again[failure]) then
-    redis.call('SETEX', key, ARGV[2 * number - 1], ARGV[2 * number])
-    redis.call('PUBLISH', key, ARGV[2 * number])
-  end
-end
-"""
+    from retrieval_client.errors import RetrievalError
+
+_STORE = Script("store")
 
 _ENDED = re.compile(rb'\{"status": ?"(?:SUCCESS|FAILURE|REVOKED)"')
 _FINAL = re.compile(
@@ -105,17 +94,29 @@ def compose(
     )
 
 
+REVOKED = DeadLettered("the job was revoked")
+
+
+def revocation(task_id: str, seconds: int) -> Record:
+    """Return the record of a revoked job."""
+    return Record(task_id, compose(task_id, "REVOKED", failure(REVOKED)), seconds)
+
+
+def refusal(task_id: str, error: RetrievalError, seconds: int) -> Record:
+    """Return the record of a refused message, which the job of that id may replace if it is malformed."""
+    value = compose(task_id, "FAILURE", failure(error), replaceable=isinstance(error, InvalidJob))
+    return Record(task_id, value, seconds)
+
+
 class RecordStore:
     """Stores records.
 
     Args:
         client: client of the results' Redis.
-        is_on_broker: whether that is the broker's: however full it is, an answered job makes room there.
     """
 
-    def __init__(self, client: redis.Redis, *, is_on_broker: bool) -> None:
+    def __init__(self, client: redis.Redis) -> None:
         self._client = client
-        self._script = keys.WHEN_FULL + _STORE if is_on_broker else _STORE
 
     def put(self, records: Sequence[Record]) -> None:
         """Store and publish records, in one step, but those of jobs that have a final one.
@@ -128,7 +129,7 @@ class RecordStore:
         names = [record_key(record.task_id) for record in records]
         values = [value for record in records for value in (record.seconds, record.value)]
         try:
-            self._client.eval(self._script, len(names), *names, *values)
+            _STORE.run(self._client.execute_command, names, *values)
         except redis.ResponseError:
             # No scripts for this user; or Redis is read-only or full, which older versions report as a script error.
             for record in records:

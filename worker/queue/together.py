@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from worker.jobs.context import JobContext
     from worker.jobs.engine import Engine
     from worker.jobs.top_k import PreparedSearch, Retrieval
-    from worker.queue.bundles import SentJob
+    from worker.queue.outcome import DeliveredJob
     from worker.settings import Settings
 
     Checked = tuple[RetrieveTopK[Any], JobContext]
@@ -67,7 +67,7 @@ class AnsweredTogether:
             return False
         return task == top_k.TASK and not kwargs and top_k.may_be_bundled(raw)
 
-    def answer(self, jobs: Sequence[SentJob]) -> Collection[str]:
+    def answer(self, jobs: Sequence[DeliveredJob]) -> Collection[str]:
         """Answer jobs together; return the ids of those that were answered."""
         started = time.perf_counter()
         self.forget()
@@ -80,7 +80,7 @@ class AnsweredTogether:
             self._answered = {task_id: AnsweredJob(job, answer, seconds) for task_id, job, answer in answers}
         return self._answered.keys()
 
-    def _answers(self, jobs: Sequence[SentJob]) -> list[tuple[str, Checked, dict[str, Any]]]:
+    def _answers(self, jobs: Sequence[DeliveredJob]) -> list[tuple[str, Checked, dict[str, Any]]]:
         """Return the id of each job that could be answered, the job as checked, and its answer."""
         retrieval = self._engine().retrieval
         times = Counter(job.id for job in jobs)  # senders choose ids: each of two jobs with the same one runs alone
@@ -106,7 +106,7 @@ class AnsweredTogether:
         """Drop answers that no job used, so that no later job with the same id gets one."""
         self._answered.clear()
 
-    def _prepare(self, job: SentJob, retrieval: Retrieval) -> tuple[Checked, PreparedSearch] | None:
+    def _prepare(self, job: DeliveredJob, retrieval: Retrieval) -> tuple[Checked, PreparedSearch] | None:
         """Check a job and its caller; None: it has an error, which it has again when it runs alone."""
         try:
             checked = check_job(RetrieveTopK, job.args[0], self._settings, job.task, job.id)

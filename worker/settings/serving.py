@@ -309,12 +309,14 @@ ControlCommand = Literal[
 """Commands of Celery's remote control that a worker refuses unless its settings name them."""
 
 
+_WITHOUT_EFFECT = {"transport", "prefetch_multiplier", "visibility_timeout_seconds", "process_claims"}
+"""Settings of older versions, ignored: a process claims what it begins, and its list is tidied up when it is gone."""
+
+
 class WorkerSettings(Section):
     """Settings of Celery.
 
     Attributes:
-        prefetch_multiplier: Jobs that a process reserves beyond the running one. More: less waiting for Redis, less
-            even sharing between workers.
         bundle: Largest number of waiting `retrieve_top_k` jobs that a process gets at a time
             (docs/scaling.md#bundles). `1`: none.
         bundle_ms: Time that a bundle should take at most, in milliseconds, by the time that jobs took so far.
@@ -322,8 +324,6 @@ class WorkerSettings(Section):
             `worker.time_limit_seconds`.
         time_limit_seconds: The process of a job that runs longer is killed, and the job fails as `TimedOut`.
         result_expires_seconds: Time for which Redis keeps a result. Shorter where Redis is small.
-        visibility_timeout_seconds: An unacknowledged job is redelivered after this, though its worker lives. Must
-            exceed `worker.time_limit_seconds` + `worker.retry_backoff_max_seconds`.
         max_outage_seconds: Time for which a job is retried while Postgres, Redis or a provider is unavailable, by the
             sum of its pauses; then it fails as `Unavailable`. `0`: no retry. Longer than your longest failover.
         retry_backoff_seconds: First pause; it doubles each time, times a random factor of 0.5 to 1.
@@ -337,17 +337,13 @@ class WorkerSettings(Section):
         remote_control: Commands of Celery's remote control that workers accept besides inspection and pool size
             (docs/redis.md).
         soft_shutdown_seconds: Time for running jobs to finish after SIGQUIT (docs/operations.md#stop).
-        process_claims: Pool processes claim, answer and acknowledge their own jobs. New, and not the default yet; not
-            together with `worker.allow_callbacks`.
     """
 
-    prefetch_multiplier: int = Field(1, ge=1, le=4)
     bundle: int = Field(8, ge=1, le=64)
     bundle_ms: float = Field(50.0, gt=0, le=1000)
     soft_time_limit_seconds: int = Field(60, ge=1)
     time_limit_seconds: int = Field(90, ge=1)
     result_expires_seconds: int = Field(3600, ge=1)
-    visibility_timeout_seconds: int = Field(600, ge=1)
     max_outage_seconds: float = Field(300.0, ge=0, le=86_400)
     retry_backoff_seconds: Seconds = 0.5
     retry_backoff_max_seconds: Seconds = 30.0
@@ -358,7 +354,6 @@ class WorkerSettings(Section):
     send_task_events: bool = True
     remote_control: list[ControlCommand] = []
     soft_shutdown_seconds: float = Field(30.0, ge=0)
-    process_claims: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -367,30 +362,21 @@ class WorkerSettings(Section):
             raise ValueError(
                 "worker.max_retries: no longer a setting: worker.max_outage_seconds limits the time of retries"
             )
-        if isinstance(values, dict) and "transport" in values:
-            values = dict(values)
-            if values.pop("transport") != "reliable":
-                raise ValueError("worker.transport: no longer a setting: remove it (there is one transport)")
+        if isinstance(values, dict):
+            return {name: value for name, value in values.items() if name not in _WITHOUT_EFFECT}
         return values
 
     @model_validator(mode="after")
     def _limits_nest(self) -> WorkerSettings:
         if self.soft_time_limit_seconds >= self.time_limit_seconds:
             raise ValueError("worker.soft_time_limit_seconds: expected less than time_limit_seconds")
-        if self.process_claims and self.allow_callbacks:
-            raise ValueError("worker.process_claims: not together with worker.allow_callbacks yet")
-        # Otherwise a running job would be delivered to a second worker.
-        if self.visibility_timeout_seconds <= self.time_limit_seconds + self.retry_backoff_max_seconds:
-            raise ValueError(
-                "worker.visibility_timeout_seconds: expected more than time_limit_seconds + retry_backoff_max_seconds"
-            )
         return self
 
 
 class Limits(Section):
     """Limits of a job's size; beyond them it fails as `InvalidJob`.
 
-    They bound memory: the greatest message takes at most 200 MB of a worker's main process. The defaults have room for
+    They bound memory: the greatest message takes at most 200 MB of a worker's process. The defaults have room for
     64 embeddings as JSON (1.1 MB, 49,000 values) and for a citations document of 10,000 records (12.2 MB as base64).
 
     Attributes:

@@ -23,6 +23,3 @@ class Autoscaler(autoscale.Autoscaler):
         """Let processes leave, if all were enough for a while."""
         if monotonic() - self._needed > self.keepalive:
             self._shrink(n)
-
-    def _update_consumer_prefetch_count(self, new_max: int) -> None:
-        """Do nothing: the consumer reserves no jobs."""

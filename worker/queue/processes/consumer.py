@@ -66,9 +66,3 @@ class Consumer(consumer.Consumer):
     def _hurry(self, **_: Any) -> None:
         """Let other workers take the jobs over soon, if this one is killed before it has finished them."""
         self.app.processes.hurry()
-
-    def _update_prefetch_count(self, index: int = 0) -> None:
-        """Do nothing: it reserves no jobs."""
-
-    def on_close(self) -> None:
-        """Do nothing: it has no jobs."""

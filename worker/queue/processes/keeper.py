@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 import redis
 
-from retrieval_client.errors import RetrievalError, TimedOut
+from retrieval_client.errors import TimedOut
 from worker.adapters import logs
 from worker.queue import records
 from worker.queue.claims import ALONE, ANSWERED, UNCOUNTED, Tidier, renew
-from worker.queue.processes.process import refused_record, revocation
+from worker.queue.outcome import delivered_job
 from worker.queue.processes.table import State
 from worker.queue.records import Record
 from worker.queue.transport import delayed, inspection, keys, priorities, unacked
@@ -34,6 +34,7 @@ from worker.queue.transport.owners import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from worker.queue.further_tasks import FurtherTasks
     from worker.queue.processes.table import Slot
     from worker.queue.records import RecordStore
     from worker.queue.transport.inspection import Refusal, Rules
@@ -48,6 +49,8 @@ _TURN_SECONDS = 0.25
 _STUCK_LOOKS = 3
 """Looks, each with the renewal of the owners, after which an idle process that has messages counts as stopped."""
 
+
+_TIMED_OUT = TimedOut("the job ran longer than its time limit, and its process was ended")
 
 Cause: TypeAlias = Literal["", "time limit", "revoked", "stopped"]
 """Why the main process ended a process; empty: it did not."""
@@ -97,6 +100,7 @@ class Keeper:
     Args:
         client: client of the broker, of its own.
         store: stores records; its client is its own, too.
+        further: sends what a job names for its end.
         name: the worker's name, for the owners' keys.
         queues: names of the queues.
         slots: returns the slots of the processes that live, by number.
@@ -108,6 +112,7 @@ class Keeper:
         self,
         client: redis.Redis,
         store: RecordStore,
+        further: FurtherTasks,
         name: str,
         queues: Sequence[str],
         slots: Callable[[], Mapping[int, Slot]],
@@ -116,6 +121,7 @@ class Keeper:
     ) -> None:
         self._client = client
         self._store = store
+        self._further = further
         self._name = name
         self._queues = queues
         self._slots = slots
@@ -215,7 +221,8 @@ class Keeper:
             priorities.refuse(self._client, name, self._rules, self._clock.read(self._client), self._answer_refused)
 
     def _answer_refused(self, refusals: Sequence[Refusal]) -> bool:
-        self._store.put([refused_record(refusal, self._seconds) for refusal in refusals if refusal.id])
+        answerable = [(refusal.id, refusal.error) for refusal in refusals if refusal.id]
+        self._store.put([records.refusal(task_id, error, self._seconds) for task_id, error in answerable])
         return True
 
     def _renew(self, now: float) -> None:
@@ -287,16 +294,14 @@ class Keeper:
         if not isinstance(raw, bytes):
             return False
         inspected = inspection.inspect(raw, self._rules, self._clock.read(self._client))
-        is_wanted = not (isinstance(inspected, inspection.Delivery) and inspected.headers["ignore_result"])
+        job = delivered_job(inspected) if isinstance(inspected, inspection.Delivery) else None
+        state, error = ("REVOKED", records.REVOKED) if process.cause == "revoked" else ("FAILURE", _TIMED_OUT)
+        record = Record(process.task_id, records.compose(process.task_id, state, records.failure(error)), self._seconds)
         try:
-            self._store.put([self._ended(process.task_id, process.cause)] if is_wanted else [])
-        except (redis.RedisError, OSError) as error:
-            raise _UnstoredError(type(error).__name__) from None
+            self._store.put([] if job and job.headers["ignore_result"] else [record])
+            if job:
+                self._further.send(job, error, state)
+        except (redis.RedisError, OSError) as failed:
+            raise _UnstoredError(type(failed).__name__) from None
         self._client.lrem(process.place, 1, raw)  # type: ignore[arg-type] # redis-py knows text only
         return True
-
-    def _ended(self, task_id: str, cause: str) -> Record:
-        if cause == "revoked":
-            return revocation(task_id, self._seconds)
-        error: RetrievalError = TimedOut("the job ran longer than its time limit, and its process was ended")
-        return Record(task_id, records.compose(task_id, "FAILURE", records.failure(error)), self._seconds)

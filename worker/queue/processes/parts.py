@@ -12,6 +12,7 @@ from redis.retry import Retry
 
 from worker.queue import connections
 from worker.queue.claims import Claims
+from worker.queue.further_tasks import FurtherTasks
 from worker.queue.processes.events import Events
 from worker.queue.processes.keeper import Keeper
 from worker.queue.processes.process import Limits, Process
@@ -63,11 +64,28 @@ class Processes:
         """Most jobs that are answered together; a standby's lag is checked in each search's own transaction."""
         return 1 if self._settings.of_the_standby else min(self._settings.worker.bundle, MOST_JOBS)
 
+    @property
+    def soft_seconds(self) -> float:
+        """Time after which a job is interrupted."""
+        return self._settings.worker.soft_time_limit_seconds
+
+    @property
+    def hard_seconds(self) -> float:
+        """Time after which the process of a job is ended."""
+        return self._settings.worker.time_limit_seconds
+
     def keeper(self, slots: Callable[[], Mapping[int, Slot]]) -> Keeper:
         """Make the main process's keeper."""
-        seconds = self._settings.worker.result_expires_seconds
+        store = self._store()
         self._keeper = Keeper(
-            self._broker(), self._store(), _name(os.getpid()), self.queues, slots, self._rules, seconds
+            self._broker(),
+            store,
+            self._further(store),
+            _name(os.getpid()),
+            self.queues,
+            slots,
+            self._rules,
+            self._settings.worker.result_expires_seconds,
         )
         return self._keeper
 
@@ -80,13 +98,14 @@ class Processes:
         """Run a process until it leaves."""
         worker = self._settings.worker
         soft, most_jobs, most_memory = limits
-        client = self._broker()
+        client, store = self._broker(), self._store()
         Process(
             Claims(client, self.queues, _name(os.getppid()), slot.announce, self._rules.max_bytes),
             self.queues,
-            self._store(),
+            store,
             client,
             self._answers,
+            self._further(store),
             self._rules,
             Limits(
                 soft or 0.0,
@@ -102,17 +121,14 @@ class Processes:
             parent,
         ).run()
 
+    def _further(self, store: RecordStore) -> FurtherTasks:
+        return FurtherTasks(self._app, store, self._settings.worker.result_expires_seconds)
+
     def _broker(self) -> redis.Redis:
         return redis.Redis.from_url(self._app.conf.broker_url, retry=Retry(NoBackoff(), 0), **_SOCKETS)
 
     def _store(self) -> RecordStore:
-        client = redis.Redis.from_url(self._app.conf.result_backend, retry=Retry(NoBackoff(), 0), **_SOCKETS)
-        broker, results = self._broker().get_connection_kwargs(), client.get_connection_kwargs()
-        is_on_broker = [broker.get(name) for name in _SERVER] == [results.get(name) for name in _SERVER]
-        return RecordStore(client, is_on_broker=is_on_broker)
-
-
-_SERVER = ("host", "port", "path")
+        return RecordStore(redis.Redis.from_url(self._app.conf.result_backend, retry=Retry(NoBackoff(), 0), **_SOCKETS))
 
 
 def _name(pid: int) -> str:

@@ -45,9 +45,6 @@ _MOST_PROCESSES = 4 * MOST_PROCESSES
 _SETTLE_SECONDS = 3.0
 """Time that the worker waits at its end until what dead processes held is requeued."""
 
-_LONGEST_JOB_SECONDS = 3600.0
-"""The same for a job without a time limit."""
-
 
 class Member:
     """A process of the pool.
@@ -102,24 +99,21 @@ class Pool(BasePool):
 
     signal_safe = False
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        most = max(_MOST_PROCESSES, self.limit)
-        self.table = Table(most)
-        self.members: dict[int, Member] = {}
-        self._places = {number: Place() for number in range(most)}
-        self._wanted: int = self.limit
-        self._hub: Any = None
-        self._keeper: Keeper
-        self._ended = self._claims = 0
-        self._is_ending = False
-        self._alive, self._parent_end = os.pipe()
+    limit: int  # of processes; BasePool's own, as are `app` and `options`
+    _hub: Any = None
+    _ended = _claims = 0
+    _is_ending = False
 
     # --- processes ----------------------------------------------------------------------------------
 
     def on_start(self) -> None:
         """Fork the first processes, and begin to keep what they hold."""
-        self._keeper = self.app.processes.keeper(self._slots)
+        most = max(_MOST_PROCESSES, self.limit)
+        self.table = Table(most)
+        self.members: dict[int, Member] = {}
+        self._places = {number: Place() for number in range(most)}
+        self._alive, self._parent_end = os.pipe()
+        self._keeper: Keeper = self.app.processes.keeper(self._slots)
         self._maintain()
         self._keeper.start()
 
@@ -136,7 +130,7 @@ class Pool(BasePool):
         now = time.monotonic()
         free = (number for number in self._places if number not in self.members)
         for number in free:
-            if self._is_ending or sum(not member.is_leaving for member in self.members.values()) >= self._wanted:
+            if self._is_ending or sum(not member.is_leaving for member in self.members.values()) >= self.limit:
                 return
             place = self._places[number]
             if place.is_due(now):
@@ -165,7 +159,7 @@ class Pool(BasePool):
             _leave_parents_files({pipe, self._alive})
             current_process().index = number
             options = self.options
-            limits = (options.get("soft_timeout"), options.get("maxtasksperchild"), options.get("max_memory_per_child"))
+            limits = (self._soft_seconds, options.get("maxtasksperchild"), options.get("max_memory_per_child"))
             for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1):  # the main process's
                 signal.signal(ignored, signal.SIG_IGN)
             self.app.set_current()
@@ -213,24 +207,32 @@ class Pool(BasePool):
         elif member.cause == "revoked":
             dispatcher.send("task-revoked", uuid=task_id, terminated=True, signum="SIGKILL", expired=False)
 
+    @property
+    def _hard_seconds(self) -> float:
+        """Longest time that a job may run: by the command line, or the settings.
+
+        Not by Celery's own settings: it would write them into the messages that it sends, which are refused for that.
+        """
+        return float(self.options.get("timeout") or self.app.processes.hard_seconds)
+
+    @property
+    def _soft_seconds(self) -> float:
+        """The time after which it is interrupted."""
+        return float(self.options.get("soft_timeout") or self.app.processes.soft_seconds)
+
     # --- size ---------------------------------------------------------------------------------------
 
     def grow(self, n: int = 1) -> None:
         """Add processes."""
-        self._wanted += n
+        self.limit += n
         self._maintain()
 
     def shrink(self, n: int = 1) -> None:
         """Let idle processes leave, or those that are busy once they have ended what they run."""
-        self._wanted -= n
+        self.limit -= n
         stays = [member for member in self.members.values() if not member.is_leaving]
         for member in sorted(stays, key=lambda member: member.slot.state != State.IDLE)[:n]:
             member.leave()
-
-    @property
-    def num_processes(self) -> int:
-        """Number of processes that there should be."""
-        return self._wanted
 
     @property
     def busy(self) -> int:
@@ -274,7 +276,7 @@ class Pool(BasePool):
 
     def _keep_limits(self) -> None:
         """End processes whose job runs too long, and those that are stuck at their start."""
-        now, hard = time.monotonic(), self.options.get("timeout")
+        now, hard = time.monotonic(), self._hard_seconds
         for member in self.members.values():
             slot, place = member.slot, self._places[member.number]
             if member.number in self._keeper.stuck:
@@ -286,7 +288,7 @@ class Pool(BasePool):
                 continue
             place.ready_at = place.ready_at or now
             place.is_proven |= slot.claims > 0
-            if hard and slot.state == State.RUNNING and now - slot.since > hard:
+            if slot.state == State.RUNNING and now - slot.since > hard:
                 task_id = slot.running[0].task_id if slot.running else ""
                 log.error("hard time limit: the process was killed", task_id=task_id, seconds=hard)
                 member.end("time limit", task_id)
@@ -298,11 +300,6 @@ class Pool(BasePool):
             member.end("")
         elif place.is_slow(now):
             log.warning("process not ready", pid=member.pid, seconds=round(place.seconds(now)))
-
-    def maintain_pool(self, *args: Any, **kwargs: Any) -> None:
-        """Fork what is missing; the autoscaler calls it."""
-        del args, kwargs
-        self._maintain()
 
     # --- jobs ---------------------------------------------------------------------------------------
 
@@ -323,7 +320,7 @@ class Pool(BasePool):
 
     def on_stop(self) -> None:
         """Let each process end what it runs, acknowledge, and exit."""
-        self._end((self.options.get("timeout") or _LONGEST_JOB_SECONDS) + 1.0)
+        self._end(self._hard_seconds + 1.0)
 
     def on_terminate(self) -> None:
         """Let each process end what it runs, for a while; what they hold after that is requeued."""
@@ -348,10 +345,10 @@ class Pool(BasePool):
         """Return what `inspect stats` shows."""
         return {
             **super()._get_info(),
-            "max-concurrency": self._wanted,
+            "max-concurrency": self.limit,
             "processes": [member.pid for member in self.members.values()],
             "max-tasks-per-child": self.options.get("maxtasksperchild") or "N/A",
-            "timeouts": [self.options.get("soft_timeout") or 0, self.options.get("timeout") or 0],
+            "timeouts": [self._soft_seconds, self._hard_seconds],
             "jobs": {
                 "written": self._ended + sum(member.slot.ended for member in self.members.values()),
                 "writes": self._claims + sum(member.slot.claims for member in self.members.values()),

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import redis
 from billiard.compat import mem_rss
 
-from retrieval_client.errors import DeadLettered, InvalidJob, NotAuthorised, RetrievalError, Unavailable
+from retrieval_client.errors import DeadLettered, NotAuthorised, RetrievalError, Unavailable
 from worker.adapters import logs
 from worker.queue import codec, records
-from worker.queue.outcome import DeliveredJob, Outcome
+from worker.queue.outcome import delivered_job
 from worker.queue.processes.table import MOST_JOBS, State
 from worker.queue.records import Record, RecordStore
 from worker.queue.time_limit import Interruptible
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
     from worker.jobs.context import Report
     from worker.queue.claims import ClaimedMessage, Claims
-    from worker.queue.outcome import Answers
+    from worker.queue.codec import JobResult
+    from worker.queue.further_tasks import FurtherTasks
+    from worker.queue.outcome import Answers, DeliveredJob, Outcome
     from worker.queue.processes.events import Events
     from worker.queue.processes.table import Head, Slot
     from worker.queue.transport.inspection import Rules
@@ -98,6 +100,7 @@ class Process:
         store: stores records; its client is its own.
         client: client of the broker.
         answers: finds the outcomes of jobs.
+        further: sends what a job names for its end.
         rules: limits of messages.
         limits: its own.
         head, slot: its parts of the table.
@@ -112,6 +115,7 @@ class Process:
         store: RecordStore,
         client: redis.Redis,
         answers: Answers,
+        further: FurtherTasks,
         rules: Rules,
         limits: Limits,
         head: Head,
@@ -124,6 +128,7 @@ class Process:
         self._store = store
         self._client = client
         self._answers = answers
+        self._further = further
         self._rules = rules
         self._limits = limits
         self._head = head
@@ -230,9 +235,7 @@ class Process:
             elif isinstance(inspected, DelayedMessage):
                 self._claims.delay(message, max(0.0, inspected.due - now.timestamp()))
             else:
-                args, kwargs = inspected.content[:2]
-                job = DeliveredJob(inspected.headers["task"], inspected.id, args, kwargs, inspected.headers)
-                jobs.append(ClaimedJob(message, job))
+                jobs.append(ClaimedJob(message, delivered_job(inspected)))
         self._refuse(refused)
         return self._unrevoked(jobs)
 
@@ -252,7 +255,13 @@ class Process:
             if refusal.reason == "max_deliveries" and self._has_ended(refusal)
         }
         refused = [(message, refusal) for message, refusal in refused if message.raw not in answered]
-        self._store_all([refused_record(refusal, self._limits.result_seconds) for _, refusal in refused if refusal.id])
+        self._store_all(
+            [
+                records.refusal(refusal.id, refusal.error, self._limits.result_seconds)
+                for _, refusal in refused
+                if refusal.id
+            ]
+        )
         for message, refusal in refused:
             self._dead_letter(message, refusal)
 
@@ -261,9 +270,7 @@ class Process:
 
     def _dead_letter(self, message: ClaimedMessage, refusal: Refusal) -> None:
         letter = dead_letters.compose(message.raw, refusal, self._rules, self._clock.read(self._client))
-        with self._client.pipeline(transaction=False) as pipe:
-            dead_letters.dead_letter(pipe, message.queue, message.place, message.raw, letter, self._rules)
-            (count,) = pipe.execute()
+        count = dead_letters.dead_letter(self._client, message.queue, message.place, message.raw, letter, self._rules)
         if count is not None:
             dead_letters.log_dead_letter(message.queue, refusal, letter, count)
 
@@ -275,8 +282,9 @@ class Process:
         if not self._revoked:
             return jobs
         revoked = [claimed for claimed in jobs if revocation_key(claimed.job.id) in self._revoked]
-        self._store_all([revocation(claimed.job.id, self._limits.result_seconds) for claimed in revoked])
+        self._store_all([records.revocation(claimed.job.id, self._limits.result_seconds) for claimed in revoked])
         for claimed in revoked:
+            self._further.send(claimed.job, records.REVOKED, "REVOKED")
             self._events.revoked(claimed.job)
         return [claimed for claimed in jobs if claimed not in revoked]
 
@@ -336,9 +344,14 @@ class Process:
         for claimed, outcome in ended:
             if outcome.state == "RETRY":
                 self._retry(claimed, outcome)
-            elif isinstance(outcome.result, RetrievalError) and (fault := _fault(claimed, outcome.result)):
-                self._dead_letter(claimed.message, fault)
+            else:
+                self._further.send(claimed.job, outcome.result, outcome.state)
+                self._refuse_at_fault(claimed, outcome.result)
             self._events.ended(claimed.job, outcome, seconds)
+
+    def _refuse_at_fault(self, claimed: ClaimedJob, result: JobResult | RetrievalError) -> None:
+        if isinstance(result, RetrievalError) and (fault := _fault(claimed, result)):
+            self._dead_letter(claimed.message, fault)
 
     def _retry(self, claimed: ClaimedJob, outcome: Outcome) -> None:
         """Delay a job, with the number of its tries and the sum of its pauses."""
@@ -427,19 +440,6 @@ def _fault(claimed: ClaimedJob, error: RetrievalError) -> Refusal | None:
 def revocation_key(task_id: str) -> int:
     """Return the number under which the table knows a revoked job."""
     return int.from_bytes(hashlib.blake2b(task_id.encode("utf-8", "replace"), digest_size=8).digest())
-
-
-def refused_record(refusal: Refusal, seconds: int) -> Record:
-    """Return the record of a refused message, which the job of that id may replace if it is malformed."""
-    task_id, is_malformed = refusal.id or "", isinstance(refusal.error, InvalidJob)
-    value = records.compose(task_id, "FAILURE", records.failure(refusal.error), replaceable=is_malformed)
-    return Record(task_id, value, seconds)
-
-
-def revocation(task_id: str, seconds: int) -> Record:
-    """Return the record of a revoked job."""
-    error = records.failure(DeadLettered("the job was revoked"))
-    return Record(task_id, records.compose(task_id, "REVOKED", error), seconds)
 
 
 class _Wake:

@@ -1,26 +1,14 @@
-"""Redis transport for Celery that loses no message: `worker.queue.transport:Transport`, chosen by ``broker_transport``.
+"""The queue in Redis: where each message is, what may be done with it, and the names of all keys.
 
-Stock kombu takes a message off its queue with ``BRPOP`` and records it as unacknowledged afterwards; a worker that dies
-in between loses it. Here a message is always in one place in Redis, and moves to the next atomically:
+A message is in one place in Redis, and moves to the next atomically:
 
-    queue ─BLMOVE→ queue.inflight.<owner> ─script→ unacked ─acknowledged→ gone
-      ↑                                 └────script→ queue.dead ←MULTI─┤
-      └──────────script, when it is due── queue.delayed ←script────────┘
+    queue ─claimed→ queue.inflight.<owner> ─acknowledged→ gone
+      ↑                  │ script
+      │                  ├──→ queue.delayed, queue.delayed.put_off ─script, when it is due─┐
+      │                  └──→ queue.dead                                                   │
+      └────────────────────────────────────────────────────────────────────────────────────┘
 
-Modules, in reading order: `keys` (names in Redis), `inspection` (checks of a message), `excerpts` (too long messages),
-`claim` (taking from the queue), `unacked` (delivered and requeued messages), `delayed` (messages not yet due), `owners`
-(liveness), `dead_letters`, and `channel`, which combines them. Producers need none of it: any client that LPUSHes
-Celery's messages works unchanged.
+Modules, in reading order: `keys`, `inspection` (checks of a message), `excerpts` (too long messages), `delayed`,
+`owners` (liveness), `dead_letters`, `priorities`, `unacked` (what workers of older versions hold);
+`worker.queue.claims` combines them. Producers need none of it: any client that LPUSHes Celery's messages works.
 """
-
-from kombu.connection import resolve_aliases
-
-from worker.queue.transport.transport import SecureTransport, Transport
-
-__all__ = ["SECURE_TRANSPORT", "TRANSPORT", "SecureTransport", "Transport"]
-
-TRANSPORT, SECURE_TRANSPORT = "worker.queue.transport:Transport", "worker.queue.transport:SecureTransport"
-"""Values for ``broker_transport``: for URLs that begin with ``redis``, and with ``rediss``."""
-
-# A connection's URL that is read back (Flower, Celery's banner) has its original scheme.
-resolve_aliases.update({TRANSPORT: "redis", SECURE_TRANSPORT: "rediss"})

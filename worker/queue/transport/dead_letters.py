@@ -16,6 +16,7 @@ import redis
 
 from retrieval_client.errors import InvalidJob
 from worker.adapters import logs
+from worker.queue.lua import Script
 from worker.queue.transport import delayed, keys
 from worker.queue.transport.excerpts import is_excerpt, sent_bytes
 
@@ -60,24 +61,7 @@ _END_OF_VALUE = {
 MOST_CUTS = 1000
 """Most places of one message that are examined. One with more is not a job: only its length and digest are kept."""
 
-# Atomic and safe to repeat. A message that is no longer in its owner's list was requeued or dead-lettered: its second
-# entry is removed.
-_DEAD_LETTER = (
-    keys.WHEN_FULL
-    + """
-local count = tonumber(redis.call('HGET', KEYS[3], ARGV[2]) or 0)
-local entry = redis.call('XADD', KEYS[2], 'MAXLEN', '~', ARGV[3], '*', 'deliveries', count, unpack(ARGV, 4))
-if redis.call('LREM', KEYS[1], 1, ARGV[1]) == 0 then
-    redis.call('XDEL', KEYS[2], entry)
-    return nil
-end
-redis.call('HDEL', KEYS[3], ARGV[2], ARGV[2] .. ':alone')
-return count
-"""
-)
-
-
-_ADD = keys.WHEN_FULL + "redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[1], '*', unpack(ARGV, 2))"
+_DEAD_LETTER = Script("dead_letter")
 
 
 @dataclass(frozen=True)
@@ -135,22 +119,26 @@ def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[s
 
 
 def dead_letter(
-    pipe: redis.client.Pipeline, queue: str, place: str, raw: bytes, fields: dict[str, Any], rules: Rules
-) -> None:
+    client: redis.Redis, queue: str, place: str, raw: bytes, fields: dict[str, Any], rules: Rules
+) -> int | None:
     """Write an entry and remove its message, with its count, from an owner's list; atomic and safe to repeat.
 
     Args:
-        pipe: gets the number of deliveries as reply; None if the message was no longer in the list.
+        client: client of the broker.
         queue: the message's queue.
         place: the owner's list.
         raw: the message.
         fields: result of `compose`.
         rules: number of entries to keep.
+
+    Returns:
+        The number of its deliveries that were counted; None if the message was no longer in the list.
     """
     digest = keys.digest(raw)
     places = (place, keys.dead(queue), keys.deliveries(queue))
     pairs = [part for pair in fields.items() for part in pair]
-    pipe.eval(_DEAD_LETTER, len(places), *places, raw, digest, rules.dead_entries, *pairs)
+    count = _DEAD_LETTER.run(client.execute_command, places, raw, digest, rules.dead_entries, *pairs)
+    return None if count is None else int(count)
 
 
 def log_dead_letter(queue: str, refusal: Refusal, letter: dict[str, Any], count: int) -> None:
@@ -165,12 +153,6 @@ def log_dead_letter(queue: str, refusal: Refusal, letter: dict[str, Any], count:
         bytes=letter["bytes"],
         deliveries=count,
     )
-
-
-def add(pipe: redis.client.Pipeline, queue: str, fields: dict[str, Any], deliveries: int, rules: Rules) -> None:
-    """Write an entry, as part of the transaction that removes the message from its place."""
-    pairs = [part for pair in {**fields, "deliveries": deliveries}.items() for part in pair]
-    pipe.eval(_ADD, 1, keys.dead(queue), rules.dead_entries, *pairs)
 
 
 class _TooManyCuts(Exception):

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-from worker.queue.transport import keys
-
 PART_BYTES = 16_384
 """Bytes kept of the beginning and of the end: a message's id is in one of them."""
 
@@ -23,20 +21,6 @@ end
 """Lua function: returns a message, or an excerpt of one that is longer than allowed."""
 
 _HEAD = re.compile(rb"too long: (\d{1,15}) bytes\n")
-
-SHORTEN_LIST = (
-    keys.WHEN_FULL
-    + SHORTEN
-    + """
-for place = 0, redis.call('LLEN', KEYS[1]) - 1 do
-    local message = redis.call('LINDEX', KEYS[1], place)
-    if #message > tonumber(ARGV[1]) then
-        redis.call('LSET', KEYS[1], place, shorten(message, tonumber(ARGV[1])))
-    end
-end
-"""
-)
-"""Lua script: replaces messages of a list that are longer than allowed with excerpts."""
 
 
 def is_excerpt(raw: bytes) -> bool:

@@ -10,19 +10,13 @@ OWNERS = "retrieval-worker.owners"
 """Sorted set of the in-flight lists that may hold messages, by when their owner was last seen (Redis' time)."""
 
 UNACKED = "unacked"
-"""Hash of unacknowledged messages by delivery tag; kombu's name and form, so that a stock worker can requeue them."""
+"""Hash of the messages that workers of older versions hold, by delivery tag; kombu's name and form."""
 
 UNACKED_INDEX = "unacked_index"
 """Sorted set of delivery tags by time of delivery (Redis' time); kombu's name and form."""
 
 WAITING = "retrieval-worker.waiting"
-"""Set of the tags of deliveries that wait for an idle process of their worker."""
-
-WHEN_FULL = "redis.call('DEL', 'retrieval-worker.nothing')\n"
-"""Start of a Lua script that empties Redis in the end, but adds before it removes.
-
-A full Redis refuses what adds, until a script's first write was one that removes, here a key that does not exist.
-"""
+"""Set of the tags of those of them that waited for an idle process of their worker."""
 
 _INFLIGHT = ".inflight."
 
@@ -74,7 +68,7 @@ def used_token(token_id: str) -> str:
 
 
 def inflight(queue: str, owner: str) -> str:
-    """Return the key of the list of messages that an owner took and has not recorded as unacknowledged yet."""
+    """Return the key of the list of messages that an owner holds."""
     return f"{queue}{_INFLIGHT}{owner}"
 
 
@@ -104,12 +98,12 @@ def delayed_messages(queue: str) -> str:
 
 
 def deferred(queue: str) -> str:
-    """Return the key of the list of a queue's deferred messages: a process died of them, or they are overdue."""
+    """Return the key of the list of a queue's deferred messages: a process died of them."""
     return f"{queue}.delayed.put_off"
 
 
 def deliveries(queue: str) -> str:
-    """Return the key of the hash of delivery counts of unacknowledged messages, by `digest`."""
+    """Return the key of the hash of how many processes died of a message, by `digest`."""
     return f"{queue}.deliveries"
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kombu.transport.redis import Channel
 
 from worker.adapters import logs
+from worker.queue.lua import Script
 from worker.queue.transport import dead_letters, excerpts, inspection, keys
-from worker.queue.transport.claim import REQUEUE
 from worker.queue.transport.inspection import Refusal
 
 if TYPE_CHECKING:
@@ -31,29 +31,7 @@ A_TURN_BYTES = 1_048_576
 
 _STEPS = (3, 6, 9)
 
-# The latest ones, so that removing them needs no search through a long list.
-_LOOK = (
-    keys.WHEN_FULL
-    + excerpts.SHORTEN
-    + """
-local found, bytes, longest = {}, 0, tonumber(ARGV[3])
-for list = 1, #KEYS do
-    local place = 0
-    while #found < tonumber(ARGV[1]) and bytes <= tonumber(ARGV[2]) do
-        local raw = redis.call('LINDEX', KEYS[list], place)
-        if not raw then break end
-        if #raw > longest then
-            raw = shorten(raw, longest)
-            redis.call('LSET', KEYS[list], place, raw)
-        end
-        found[#found + 1] = {KEYS[list], raw}
-        bytes = bytes + #raw
-        place = place + 1
-    end
-end
-return found
-"""
-)
+_LOOK, _GIVE_BACK = Script("look_at_priorities", excerpts.SHORTEN), Script("give_back")
 
 
 class PriorityMessage(NamedTuple):
@@ -72,7 +50,7 @@ def look(client: redis.Redis, queue: str, longest: int) -> list[PriorityMessage]
         longest: most bytes of a message; a longer one is replaced with an excerpt.
     """
     lists = [f"{queue}{Channel.sep}{step}" for step in _STEPS]
-    found: Any = client.eval(_LOOK, len(lists), *lists, A_TURN, A_TURN_BYTES, longest)
+    found = _LOOK.run(client.execute_command, lists, A_TURN, A_TURN_BYTES, longest)
     return [PriorityMessage(place.decode(), raw) for place, raw in found]
 
 
@@ -98,19 +76,17 @@ def refuse(
         if isinstance(inspected, Refusal):
             refused.append((message, inspected))
         else:
-            client.eval(REQUEUE, 2, message.place, queue, "LPUSH", message.raw)
+            _GIVE_BACK.run(client.execute_command, [message.place, queue], message.raw)
     if not refused or not answer([refusal for _, refusal in refused]):
         return
     length: Any = client.xlen(keys.dead(queue))
     room = rules.dead_entries // 2 - length
-    with client.pipeline(transaction=False) as pipe:
-        for number, (message, refusal) in enumerate(refused):
-            if number < room:
-                letter = dead_letters.compose(message.raw, refusal, rules, now)
-                dead_letters.dead_letter(pipe, queue, message.place, message.raw, letter, rules)
-            else:
-                pipe.lrem(message.place, 1, message.raw)  # type: ignore[arg-type] # bytes will do
-        pipe.execute()
+    for number, (message, refusal) in enumerate(refused):
+        if number < room:
+            letter = dead_letters.compose(message.raw, refusal, rules, now)
+            dead_letters.dead_letter(client, queue, message.place, message.raw, letter, rules)
+        else:
+            client.lrem(message.place, 1, message.raw)  # type: ignore[arg-type] # bytes will do
     log.error(
         "messages with a priority", queue=queue, messages=len(refused), dead_letters=max(0, min(room, len(refused)))
     )

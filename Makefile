@@ -15,7 +15,7 @@ export LC_ALL := C.UTF-8
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-docs docs demo up test test-rest test-processes test-peers test-redis test-all test-fast test-repeated wheels guards mutants lint format contract pictures lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
+.PHONY: help install install-docs docs demo up test test-rest test-peers test-redis test-all test-fast test-repeated wheels guards mutants lint format contract pictures lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -65,10 +65,6 @@ test: $(TESTS_INSTALLED)  ## what to run after a change, real Postgres, Valkey a
 test-rest: $(TESTS_INSTALLED)  ## what `make test` leaves out: PostgreSQL 16, plans, replicas, links, faults, browser, containers, examples
 	-$(call INSTALL,postgres16)
 	$(call PYTEST,$(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)) -m '(full or hypothesis) and not peers'
-
-test-processes: $(TESTS_INSTALLED)  ## the acceptance tests of the queue where pool processes claim (worker.process_claims)
-	TEST_PROCESS_CLAIMS=true $(call PYTEST,logical) $$($(BIN)/python -c \
-	  'from tests.lanes import OF_THE_QUEUE; print(*(f"tests/acceptance/test_{name}.py" for name in OF_THE_QUEUE))')
 
 test-peers: $(TESTS_INSTALLED)  ## our figures and tables beside ranx, LangChain and LlamaIndex, each in an environment of its own
 	$(call PYTEST,logical) -m peers

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import itertools
-import os
 import signal
 import tempfile
 from pathlib import Path
@@ -189,8 +188,6 @@ def worker_environment(stack: Stack, database: str) -> Callable[..., dict[str, s
     """Makes the environment of a worker process on the fresh database."""
 
     def make(**changes: str) -> dict[str, str]:
-        if os.environ.get("TEST_PROCESS_CLAIMS") == "true":
-            changes = {"WORKER__PROCESS_CLAIMS": "true", **changes}
         environment = stack_environment(stack, TRUST_QUEUE="true", LOG__FORMAT="json", **changes)
         return {**environment, "DATABASE_CONNECTION_STRING": stack.postgres.dsn(database, "retrieval_worker")}
 

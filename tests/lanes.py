@@ -69,13 +69,6 @@ FULL = (
     "unit/test_wrong_invocations.py::test_a_process_says_the_same",
 )
 
-# Acceptance tests of the queue, by the ends of their files' names: `make test-processes` runs them a second time.
-OF_THE_QUEUE = (
-    *("acknowledgement", "away_at_start", "bad_input", "bad_input_envelopes", "bundles", "canaries", "delayed_process"),
-    *("each_task", "full_redis", "guarded_redis", "idle", "links", "lost_connections", "metrics", "nothing_lost"),
-    *("process_deaths", "queue_rates", "recycling", "remote_control", "token_process", "worker_process"),
-)
-
 # Of the lane of packages of others.
 PEERS = (
     "integration/test_adopted_tables.py::test_a_table_that_is_there_is_adopted[LangChain",

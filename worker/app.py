@@ -8,9 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from billiard.process import current_process
 from celery import Celery, signals
-from celery.concurrency import get_implementation
 from kombu.entity import Queue
 
 from retrieval_client.contract.registry import TASKS
@@ -38,6 +36,8 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 CONFIGURATION_EXIT_CODE = 78  # EX_CONFIG of sysexits.h
+
+_POOL = f"{Pool.__module__}:{Pool.__name__}"
 
 log = logs.logger("worker.app")
 
@@ -88,7 +88,7 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "broker_transport_options": {**connections.SOCKETS, "ack_emulation": False, "priority_steps": [0]},
         **connections.RESULTS,
         "worker_consumer": "worker.queue.processes.consumer:Consumer",
-        "worker_pool": "worker.queue.processes.pool:Pool",
+        "worker_pool": _POOL,
         "worker_autoscaler": "worker.queue.processes.autoscaler:Autoscaler",
     }
 
@@ -156,9 +156,7 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
             warn_of_servers(settings)
 
     def after_fork(**_: Any) -> None:
-        number = getattr(current_process(), "index", None)
-        if number is not None:  # the solo pool has none: its signal comes from the main process
-            metrics.forked(number)
+        metrics.forked(app.processes.number)
         try:
             process.engine()
         except RetrievalError as error:
@@ -178,9 +176,8 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
 
 def refuse_other_pool(pool: Any) -> None:
     """Stop this process if its pool is not our own, whose processes claim jobs: it would get none."""
-    implementation = get_implementation(pool)
-    if not issubclass(implementation, Pool):
-        name = implementation.__module__.rpartition(".")[2]
+    if pool not in {Pool, _POOL}:
+        name = str(getattr(pool, "__module__", pool)).rpartition(".")[2]
         _exit(SettingsError(f"--pool={name}: this worker has processes only: use prefork; --concurrency=1 for one"))
 
 

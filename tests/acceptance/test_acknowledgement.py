@@ -25,8 +25,8 @@ from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import dead_letters, keys
 
 from .bad_input_worker import message
+from .held import count_held, is_clean
 from .jobs import JOB, pool_process
-from .ways import PROCESSES_CLAIM, RECORD_NOT_STORED, count_held, is_clean
 
 if TYPE_CHECKING:
     import subprocess
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from worker.cli.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
-
-HELD_OF_TWO = 1 if PROCESSES_CLAIM else 2
-"""Messages that a worker with one process holds of two: a process that claims for itself leaves the second one."""
 
 
 @dataclass
@@ -137,7 +134,7 @@ def test_a_job_over_its_hard_time_limit_is_answered_when_results_can_be_stored(
         task_id = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         place.link.blackhole(True)
-        wait_for(lambda: place.said(RECORD_NOT_STORED) if PROCESSES_CLAIM else not process.is_running())
+        wait_for(lambda: place.said("outcomes not stored yet"))
         locked.rollback()
         place.expect_one_outcome(task_id, "TimedOut")
         assert place.said("job done") == 0
@@ -152,7 +149,7 @@ def test_a_job_over_its_soft_time_limit_is_answered_when_results_can_be_stored(p
         task_id = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         place.link.blackhole(True)
-        wait_for(lambda: place.said(RECORD_NOT_STORED) > 0)
+        wait_for(lambda: place.said("outcomes not stored yet") > 0)
         assert place.record(task_id) is None
         wait_for(lambda: place.broker.llen("retrieval") + count_held(place.broker) == 1)  # it goes to and fro
         place.link.blackhole(False)
@@ -169,7 +166,7 @@ def test_a_revoked_job_is_told_when_results_can_be_stored(place: Place, locked: 
         first = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         task_id = place.client.enqueue(JOB)
-        wait_for(lambda: count_held(place.broker) == HELD_OF_TWO)
+        wait_for(lambda: count_held(place.broker) == 1)
         assert app.control.revoke(task_id, reply=True, timeout=180, limit=1)
         locked.rollback()
         wait_for(lambda: (place.record(first) or {}).get("status") == "SUCCESS")
@@ -184,9 +181,6 @@ def test_a_job_that_was_revoked_before_it_came_is_told_when_results_can_be_store
     """It is not run, and not acknowledged before its record says so."""
     with place.worker(), Celery(broker=place.broker_url) as app:
         assert app.control.revoke("a-revoked-job", reply=True, timeout=180, limit=1)
-        if not PROCESSES_CLAIM:  # where they do, a record is stored for a job that came, not for any id
-            wait_for(lambda: place.record("a-revoked-job") is not None)  # the command's own record
-            place.results.delete("celery-task-meta-a-revoked-job")
         place.link.blackhole(True)
         said_before = place.said("outcomes not stored yet")
         task_id = place.client.enqueue(JOB, task_id="a-revoked-job")
@@ -221,7 +215,7 @@ def test_a_job_that_expires_in_the_worker_is_told_when_results_can_be_stored(
         first = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         task_id = place.client.enqueue(JOB, expires=2)
-        wait_for(lambda: count_held(place.broker) == HELD_OF_TWO)
+        wait_for(lambda: count_held(place.broker) == 1)
         time.sleep(2)  # it expires by the clock
         locked.rollback()
         wait_for(lambda: (place.record(first) or {}).get("status") == "SUCCESS")
@@ -236,7 +230,7 @@ def test_a_job_that_is_refused_is_told_when_results_can_be_stored(place: Place) 
     with place.worker(), Celery(broker=place.broker_url) as app:
         place.link.blackhole(True)
         place.broker.lpush("retrieval", message("a-refused-job", b"[[{}], {}, {}]", {"task": "no_such_task"}))
-        wait_for(lambda: place.said("outcomes not stored yet") > (0 if PROCESSES_CLAIM else 1))
+        wait_for(lambda: place.said("outcomes not stored yet") > 0)
         assert app.control.ping(timeout=180, limit=1)
         assert place.record("a-refused-job") is None
         assert place.broker.xlen(keys.dead("retrieval")) == 0
@@ -278,10 +272,8 @@ def test_a_soft_time_limit_outside_the_job_makes_no_second_outcome(place: Place)
         process = pool_process(worker)
         task_id = place.client.enqueue(JOB)
         wait_for(lambda: place.said("job delayed") == 1)
-        process.send_signal(
-            signal.SIGALRM if PROCESSES_CLAIM else signal.SIGUSR1
-        )  # as the timer, or main process, does
-        wait_for(lambda: place.said("state not stored") + place.said(RECORD_NOT_STORED) > 0)
+        process.send_signal(signal.SIGALRM)  # as the timer does
+        wait_for(lambda: place.said("state not stored") + place.said("outcomes not stored yet") > 0)
         place.link.blackhole(False)
         place.admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT -1")
         wait_for(lambda: (place.record(task_id) or {}).get("status") == "SUCCESS")

@@ -13,7 +13,7 @@ import pytest
 
 from .bad_input_cases import PLANTED, QUERY, SQL, TEXT, Answered, Batch, Case, Refused, cases, job
 from .bad_input_worker import Events, Worker, body, connected, database, message
-from .ways import count_held
+from .held import count_held
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

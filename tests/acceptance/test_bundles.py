@@ -16,9 +16,9 @@ from worker.cli.devstack.redis import redis_server
 from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import dead_letters, keys
 
+from .held import count_held, is_clean, jobs_of_lost_processes
 from .jobs import JOB, QUERY, pool_process
 from .slow_killers import FOLDER
-from .ways import NOT_STORED, PROCESSES_CLAIM, count_held, is_clean, jobs_of_lost_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +100,7 @@ def test_without_bundles_each_job_is_written_alone(
         assert {client.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
         counts = written(stack)
     assert (counts["written"], counts["writes"]) == (20, 20)
-    assert PROCESSES_CLAIM or counts["largest bundle"] == 1
+    assert counts["largest bundle"] == 1
 
 
 def test_wrong_jobs_fail_and_the_others_do_not(
@@ -197,7 +197,7 @@ def test_results_that_can_not_be_stored_requeue_the_bundle(
         full.config_set("maxmemory", "1")
         ids = [sender.enqueue(JOB) for _ in range(12)]
         with celery_worker(environment, worker_log, "--concurrency=1"):
-            wait_for(lambda: worker_log.read_text().count(NOT_STORED) > (0 if PROCESSES_CLAIM else len(ids)))
+            wait_for(lambda: worker_log.read_text().count("outcomes not stored yet") > 0)
             assert not any(full.exists(f"celery-task-meta-{task_id}") for task_id in ids)
             wait_for(lambda: broker.llen("retrieval") + count_held(broker) == len(ids))  # they go to and fro
             full.config_set("maxmemory", "0")

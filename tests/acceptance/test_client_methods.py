@@ -18,7 +18,6 @@ from retrieval_client.ledger import Ledger
 from worker.cli.devstack.workers import celery_worker
 
 from .jobs import JOB
-from .ways import first_way_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -203,7 +202,6 @@ def test_an_app_sends_signatures(app: Celery, client: Client) -> None:
         signature(WRONG, app=app).apply_async().get(timeout=180)
 
 
-@first_way_only("callbacks are refused where processes claim")
 def test_a_chain_s_next_job_is_answered(
     app: Celery, worker_environment: Environment, worker_log: Path, stack: Stack
 ) -> None:
@@ -220,7 +218,6 @@ def test_a_chain_s_next_job_is_answered(
             assert result.id != result.parent.id
 
 
-@first_way_only("callbacks are refused where processes claim")
 def test_a_chord_hands_the_answers_to_a_task_of_the_app(
     app: Celery, broker: redis.Redis, worker_environment: Environment, worker_log: Path, stack: Stack
 ) -> None:

@@ -19,9 +19,9 @@ from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import keys
 
 from .bad_input_worker import message
+from .held import count_held, has_begun, holders
 from .jobs import JOB
 from .test_nothing_lost import wait_for
-from .ways import count_held, has_begun, holders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,8 +19,8 @@ from worker.cli.devstack.workers import celery_worker, worker_program
 from worker.queue.transport import keys
 
 from .conftest import refusals
+from .held import is_clean
 from .jobs import JOB
-from .ways import is_clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,7 +19,6 @@ from worker.cli.devstack.workers import celery_worker
 
 from .half_open import socket_link, tcp_link
 from .jobs import JOB
-from .ways import RECORD_NOT_STORED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +79,7 @@ def test_a_job_whose_result_can_not_be_stored_goes_back_to_its_queue(
             assert_answered(client)
             link.refuse(True)
             task_id = client.enqueue(JOB)
-            wait_for(lambda: len(logged(worker_log, RECORD_NOT_STORED)) >= 1)
+            wait_for(lambda: len(logged(worker_log, "outcomes not stored yet")) >= 1)
             link.refuse(False)
             assert_answered(client, task_id=task_id)
             assert_answered(client)

@@ -15,9 +15,9 @@ from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import keys
 from worker.queue.transport.owners import STOPPING_LIFE_SECONDS
 
+from .held import is_clean
 from .jobs import JOB
 from .slow_killers import FOLDER
-from .ways import NO_PROCESSES, first_way_only, is_clean
 
 if TYPE_CHECKING:
     import subprocess
@@ -181,7 +181,6 @@ def lose(link: Proxy, broker: redis.Redis) -> None:
     wait_for(lambda: is_back(broker, since))
 
 
-@pytest.mark.parametrize("pool", ["prefork", pytest.param("threads", marks=first_way_only(NO_PROCESSES))])
 def test_a_running_job_survives_a_lost_connection(
     link: Proxy,
     client: Client,
@@ -189,10 +188,9 @@ def test_a_running_job_survives_a_lost_connection(
     held: Held,
     start: Start,
     worker_log: Path,
-    pool: str,
 ) -> None:
     """It runs once, holds its place meanwhile, and is acknowledged over the next connection."""
-    with start(f"--pool={pool}", "--concurrency=2"):
+    with start("--concurrency=2"):
         held.begin("held-1")
         lose(link, broker)
         held.begin("held-2")
@@ -204,39 +202,6 @@ def test_a_running_job_survives_a_lost_connection(
         wait_for(lambda: is_clean(broker))
     assert [held.runs(f"held-{number}") for number in (1, 2, 3)] == [1, 1, 1]
     assert "PendingDeprecation" not in worker_log.read_text(errors="replace")
-
-
-@first_way_only(NO_PROCESSES)
-def test_a_job_that_ends_in_the_main_process_survives_a_lost_connection(
-    link: Proxy,
-    client: Client,
-    broker: redis.Redis,
-    held: Held,
-    start: Start,
-) -> None:
-    """In Celery's solo pool nothing else happens while a job runs: it hears of the loss when it acknowledges."""
-    with start("--pool=solo"):
-        held.begin("held-1")
-        link.reset()
-        held.tell("held-1")
-        assert status(client, "held-1") == "ok"
-        wait_for(lambda: is_clean(broker))
-        assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
-    assert held.runs("held-1") == 1
-
-
-@first_way_only(NO_PROCESSES)
-def test_an_acknowledgement_survives_a_callback_that_fails_before_it(
-    client: Client, broker: redis.Redis, held: Held, start: Start
-) -> None:
-    """The event loop drops what it has not called yet when one callback meets the lost connection."""
-    with start("--pool=solo"):
-        held.begin("held-1")
-        held.tell("held-1", "lose the connection")
-        assert status(client, "held-1") == "ok"
-        wait_for(lambda: is_clean(broker))
-        assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
-    assert held.runs("held-1") == 1
 
 
 def test_time_limits_survive_a_lost_connection(

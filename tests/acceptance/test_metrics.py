@@ -24,7 +24,6 @@ from worker.cli.devstack.workers import celery_worker, flower
 from worker.queue.metrics import DEFINITIONS
 
 from .jobs import QUERY
-from .ways import NO_PROCESSES, PROCESSES_CLAIM, first_way_only
 
 if TYPE_CHECKING:
     import subprocess
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     Environment = Callable[..., dict[str, str]]
     Sums = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
-OTHER_POOL = "--concurrency=1" if PROCESSES_CLAIM else "--pool=solo"
 USER, PASSWORD = "watcher", "a password for this test"
 ASKER = {"user_id": "canary-user"}
 TOP_K = RetrieveTopK(query_embedding=QUERY, principal=ASKER)
@@ -230,7 +228,7 @@ def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(
             environment | stack.redis.environment("flower"), tmp_path / "flower.log", user=USER, password=PASSWORD
         ) as url,
         celery_worker(environment, worker_log, "--concurrency=1", queues="retrieval"),
-        celery_worker(environment, other, OTHER_POOL, queues="pipeline"),
+        celery_worker(environment, other, "--concurrency=1", queues="pipeline"),
     ):
         client.call(TOP_K)
         client.call(HYBRID)
@@ -242,7 +240,7 @@ def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(
     assert "# TYPE flower_events_total counter" in text
     assert "process_cpu_seconds_total" in text
     files = {file.name for file in (tmp_path / "metrics").glob("counter_*.db")}
-    assert files == {"counter_0-0.db", "counter_1-0.db" if PROCESSES_CLAIM else "counter_1-main.db"}
+    assert files == {"counter_0-0.db", "counter_1-0.db"}
 
 
 def on_the_other_queue(client: Client, broker: redis.Redis) -> None:
@@ -255,8 +253,6 @@ def on_the_other_queue(client: Client, broker: redis.Redis) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        pytest.param("--pool=solo", marks=first_way_only(NO_PROCESSES)),
-        pytest.param("--pool=threads", marks=first_way_only(NO_PROCESSES)),
         "--max-tasks-per-child=1",
     ],
 )

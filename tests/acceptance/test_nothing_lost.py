@@ -24,8 +24,8 @@ from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import dead_letters, keys
 
 from .bad_input_worker import message
+from .held import count_held, holders, is_clean
 from .jobs import JOB, kill_whole
-from .ways import NOT_STORED, PROCESSES_CLAIM, count_held, first_way_only, holders, is_clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,27 +119,6 @@ def test_a_killed_worker_s_jobs_are_answered_by_another_soon(
     assert {*answered(results, ids)} == {"SUCCESS"}
 
 
-@first_way_only("a process asks for one message by a command that waits, and claims more only if there are some")
-def test_sigquit_on_top_of_a_claim_leaves_no_job_to_nobody(
-    client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, tmp_path: Path
-) -> None:
-    """Redis has not answered the claim yet: its job is answered by the next worker, not after 600 s."""
-    environment, log = worker_environment(), tmp_path / "quit.log"
-    body = json.dumps([[JOB.model_dump(mode="json", exclude_none=True)], {}, {}]).encode()
-    with celery_worker(environment, log, "--concurrency=2") as worker:
-        client.call(JOB, timeout=180)  # from then on it takes several, in one script
-        with broker.pipeline(transaction=False) as pipe:
-            pipe.lpush("retrieval", message("last", body))
-            pipe.client_pause(1500, all=False)  # a client that waits for the queue is answered, and then no script
-            pipe.execute()
-        wait_for(lambda: any(one["cmd"] == "eval" and "b" in one["flags"] for one in broker.client_list()))
-        worker.send_signal(signal.SIGQUIT)
-        worker.wait(180)
-    with celery_worker(environment, tmp_path / "next.log", "--concurrency=2"):
-        wait_for(lambda: answered(results, ["last"]) == ["SUCCESS"])
-        wait_for(lambda: is_clean(broker))
-
-
 def rubbish(chance: random.Random, number: int) -> bytes:
     """An entry that is no job, of one of many kinds."""
     good = message(f"rubbish-{number}", b"[[{}], {}, {}]").encode()
@@ -222,7 +201,7 @@ def test_a_job_that_kills_its_worker_is_given_up(
             if number == 0:
                 client.enqueue(JOB, task_id=poison)
             # Where processes claim, what a dead worker held is counted once it is found dead.
-            deaths = number if PROCESSES_CLAIM else number + 1
+            deaths = number
             counts = [b"%d" % deaths] if deaths else []
             wait_for(
                 lambda counts=counts: broker.hvals(keys.deliveries("retrieval")) == counts and count_held(broker) == 1
@@ -232,7 +211,7 @@ def test_a_job_that_kills_its_worker_is_given_up(
         wait_for(lambda: answered(results, [poison]) != [])
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
     (letter,) = dead_letters.every(broker, "retrieval")
-    assert (letter.reason, letter.task_id, letter.deliveries) == ("max_deliveries", poison, 2 if PROCESSES_CLAIM else 3)
+    assert (letter.reason, letter.task_id, letter.deliveries) == ("max_deliveries", poison, 2)
     record = json.loads(results.get(f"celery-task-meta-{poison}"))
     assert record["result"]["exc_type"] == "DeadLettered"
 
@@ -280,7 +259,7 @@ def test_a_job_whose_result_can_not_be_stored_goes_back(
             full.config_set("maxmemory", "1")
             task_id = sender.enqueue(JOB)
             # None of these tries counts as a delivery: an outage does not use them up.
-            wait_for(lambda: worker_log.read_text().count(NOT_STORED) > (0 if PROCESSES_CLAIM else 1))
+            wait_for(lambda: worker_log.read_text().count("outcomes not stored yet") > 0)
             wait_for(lambda: broker.llen("retrieval") + count_held(broker) == 1)  # it goes to and fro
             assert {*broker.hvals(keys.deliveries("retrieval"))} <= {b"1"}
             full.config_set("maxmemory", "0")

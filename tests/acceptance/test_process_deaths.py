@@ -17,7 +17,6 @@ from worker.queue.remote_control import NOT_READY
 
 from .half_open import tcp_link
 from .jobs import JOB
-from .ways import PROCESSES_CLAIM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,7 +120,6 @@ def test_a_worker_that_is_stopped_while_redis_is_away_ends(
             wait_for(lambda: ping(url) == {"ok": "pong"})
             link.refuse(True)
             wait_for(lambda: "Connection to broker lost" in worker_log.read_text(errors="replace"))
-            if PROCESSES_CLAIM:
-                wait_for(lambda: worker_log.read_text(errors="replace").count('"Redis lost"') == 2)
+            wait_for(lambda: worker_log.read_text(errors="replace").count('"Redis lost"') == 2)
             worker.terminate()
             worker.wait(45)  # less than the time limit of a job

@@ -14,8 +14,8 @@ from retrieval_client.errors import DeadLettered
 from worker.cli.devstack.workers import celery_worker
 from worker.queue.transport import keys
 
+from .held import count_held, jobs_of_lost_processes
 from .jobs import JOB, kill_whole, pool_process
-from .ways import PROCESSES_CLAIM, count_held, first_way_only, jobs_of_lost_processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,30 +84,6 @@ def test_a_pool_that_shrinks_and_grows_under_load_loses_no_job(
         expect_each_once(client, broker, worker_log, ids)
 
 
-@first_way_only("a process that claims is killed to terminate its job, whatever the signal")
-def test_a_process_that_outlives_its_termination_gets_no_other_job(
-    client: Client,
-    broker: redis.Redis,
-    admin: psycopg.Connection[Any],
-    locked: psycopg.Connection[Any],
-    control: Any,
-    worker_environment: Environment,
-    worker_log: Path,
-) -> None:
-    """It answers the job that it has, and ends; the next job has a process of its own, and is not called revoked."""
-    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__REMOTE_CONTROL='["revoke"]')
-    with celery_worker(environment, worker_log, "--concurrency=1") as worker:
-        first = client.enqueue(JOB)
-        wait_for(lambda: waiting_sessions(admin) == 1)
-        process = pool_process(worker)
-        # A signal that its process outlives, as SIGTERM is to one that is in the middle of a long computation.
-        control.revoke(first, terminate=True, signal="SIGCONT", reply=True, timeout=180, limit=1)
-        later = [client.enqueue(JOB) for _ in range(5)]
-        locked.rollback()
-        expect_each_once(client, broker, worker_log, [first, *later])
-        assert pool_process(worker).pid != process.pid
-
-
 def test_a_job_that_its_process_never_began_is_not_counted(
     client: Client, broker: redis.Redis, control: Any, worker_environment: Environment, worker_log: Path
 ) -> None:
@@ -117,8 +93,7 @@ def test_a_job_that_its_process_never_began_is_not_counted(
         first = client.enqueue(JOB)  # a process that has not said that it is up is not written to, but replaced
         client.result(first, timeout=180)
         wait_for(lambda: count_held(broker) == 0)
-        if PROCESSES_CLAIM:
-            wait_for(lambda: any(one["cmd"] == "blmove" for one in broker.client_list()))
+        wait_for(lambda: any(one["cmd"] == "blmove" for one in broker.client_list()))
         process.suspend()
         later = client.enqueue(JOB)
         wait_for(lambda: count_held(broker) == 1)
@@ -145,12 +120,12 @@ def test_a_job_that_waits_for_a_process_is_not_counted_when_its_worker_dies(
         begun = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(admin) == 1)
         waiting = [client.enqueue(JOB) for _ in range(3)]
-        wait_for(lambda: count_held(broker) == (1 if PROCESSES_CLAIM else 4))
+        wait_for(lambda: count_held(broker) == 1)
         assert control.ping(timeout=180, limit=1)  # so they are marked
         kill_whole(worker)
     locked.rollback()
     with celery_worker(environment, tmp_path / "second.log", "--concurrency=1"):
         for task_id in waiting:
             assert client.result(task_id, timeout=120).status == "ok"  # type: ignore[union-attr] # of a search
-        with pytest.raises(DeadLettered, match=f"delivered {1 if PROCESSES_CLAIM else 2} times"):
+        with pytest.raises(DeadLettered, match="delivered 1 times"):
             client.result(begun, timeout=120)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-import redis
 from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
@@ -24,14 +23,15 @@ from retrieval_client import Client, RetrieveTopK, Signer
 from retrieval_client.errors import DeadLettered, NotAuthorised, TimedOut, Unavailable
 from worker.cli.devstack.workers import celery_worker, flower
 
+from .held import count_held
 from .jobs import JOB, QUERY, pool_process
-from .ways import NO_PROCESSES, PROCESSES_CLAIM, count_held, first_way_only, is_clean, second_way_only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     import psycopg
+    import redis
 
     from worker.cli.devstack.stack import Stack
 
@@ -43,24 +43,6 @@ USER, PASSWORD = "watcher", "a password for this test"
 def log_events(log: Path, event: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     return [line for line in lines if line.get("event") == event]
-
-
-@first_way_only(NO_PROCESSES)
-def test_a_solo_worker_answers_beside_another(
-    stack: Stack, client: Client, worker_environment: Environment, tmp_path: Path
-) -> None:
-    """Two processes that are their own pools: each job is answered once, and nothing is left of them."""
-    environment = worker_environment()
-    with (
-        celery_worker(environment, tmp_path / "one.log", "--pool=solo", queues="retrieval"),
-        celery_worker(environment, tmp_path / "two.log", "--pool=solo", queues="retrieval"),
-        redis.Redis.from_url(stack.redis.url(0)) as broker,
-    ):
-        sent = [client.enqueue(JOB) for _ in range(20)]
-        assert [client.result(task_id, timeout=180).status for task_id in sent] == ["ok"] * 20  # type: ignore[union-attr] # of a search
-        wait_for(lambda: is_clean(broker))
-    done = [log_events(tmp_path / f"{name}.log", "job done") for name in ("one", "two")]
-    assert sorted(line["task_id"] for lines in done for line in lines) == sorted(sent)
 
 
 def test_every_event_is_sent_before_a_worker_ends(
@@ -242,7 +224,7 @@ def test_a_job_that_kills_its_process_each_time_is_dead_lettered(
             process.kill()
             admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
             wait_for(lambda: waiting_sessions(admin) == 0)
-        with pytest.raises(DeadLettered, match=f"delivered {3 if PROCESSES_CLAIM else 4} times"):
+        with pytest.raises(DeadLettered, match="delivered 3 times"):
             client.result(task_id, timeout=180)
         locked.rollback()
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
@@ -352,14 +334,13 @@ def test_a_wrong_set_up_stops_the_start_with_one_sentence(
     assert "Traceback" not in done.stderr + done.stdout
 
 
-@second_way_only("the main process claims for any pool")
 @pytest.mark.parametrize("pool", ["solo", "threads"])
-def test_a_pool_without_processes_is_refused_where_these_claim(worker_environment: Environment, pool: str) -> None:
+def test_a_pool_without_processes_is_refused(worker_environment: Environment, pool: str) -> None:
     """Exit code 78, and a sentence that says what to use."""
     command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", f"--pool={pool}"]
     done = subprocess.run(command, env=worker_environment(), capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 78
-    assert "its jobs would not be claimed: use prefork, with --concurrency=1 for one" in done.stderr
+    assert "this worker has processes only: use prefork; --concurrency=1 for one" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -120,7 +120,7 @@ def test_the_sources_are_found() -> None:
     } <= SOURCES.keys()
     assert ours("worker.queue.tasks") >= {
         "retrieval_client.contract.registry",
-        "retrieval_client.errors",
+        "retrieval_client.contract.run_jobs",
         "worker.jobs.context",
         "worker.settings",
     }

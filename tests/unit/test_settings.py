@@ -78,9 +78,7 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"search": {"ef_search_min": 1001}}, "search.ef_search_min"),
         ({"search": {"statement_timeout_seconds": 0}}, "search.statement_timeout_seconds"),
         ({"pool": {"max_size": 0}}, "pool.max_size"),
-        ({"worker": {"prefetch_multiplier": 5}}, "worker.prefetch_multiplier"),
         ({"worker": {"soft_time_limit_seconds": 90}}, "worker.soft_time_limit_seconds"),
-        ({"worker": {"visibility_timeout_seconds": 120}}, "worker.visibility_timeout_seconds"),
         ({"limits": {"max_depth": 201}}, "limits.max_depth"),
         ({"limits": {"max_list": 767}}, "limits.max_list"),
         ({"citations": {"accept": ["dash", SECRET]}}, "citations.accept.1"),
@@ -329,8 +327,12 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "nowhere" in refusal(lambda: write(tmp_path / "nowhere" / "calibration.toml", {}))
 
 
-def test_the_transport_is_no_setting_any_more(make_settings: Callable[..., Any]) -> None:
-    """A settings file that names the only one goes on working; another is refused."""
-    make_settings(worker={"transport": "reliable"})
-    with pytest.raises(SettingsError, match=r"worker\.transport: no longer a setting"):
-        make_settings(worker={"transport": "stock"})
+def test_settings_of_older_versions_have_no_effect(make_settings: Callable[..., Any]) -> None:
+    """A settings file that names them goes on working while workers are replaced."""
+    older = {
+        "transport": "reliable",
+        "prefetch_multiplier": 2,
+        "visibility_timeout_seconds": 900,
+        "process_claims": True,
+    }
+    assert make_settings(worker=older) == make_settings()

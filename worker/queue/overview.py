@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from worker.queue.rates import Rate
     from worker.queue.transport.dead_letters import DeadLetter
 
-_PRIORITIES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
-"""Ends of the names of a queue's lists, by priority, as kombu has them."""
-
 MOST_TAGS = 10_000
 """Most running messages whose queues are looked up."""
 
@@ -142,7 +139,7 @@ class Overview:
             return bool(client.set(keys.used_token(token_id), "", nx=True, px=math.ceil(seconds * 1000)))
 
     def _state(self, client: redis.Redis, queue: str) -> QueueState:
-        waiting = [client.llen(f"{queue}{end}") for end in _PRIORITIES]
+        waiting = [client.llen(f"{queue}{end}") for end in keys.PRIORITIES]
         (depth,) = dead_letters.depths(client, [queue], self._clock, ages=True)
         counted: Any = sum(waiting)
         return QueueState(queue, int(counted), delayed.depth(client, queue), depth.letters, depth.oldest_seconds or 0.0)

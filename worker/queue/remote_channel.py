@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from queue import Empty
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import redis
 from kombu.connection import resolve_aliases
 from kombu.transport import redis as kombu_redis
-from kombu.utils.encoding import bytes_to_str
 
 from worker.adapters import logs
 from worker.queue import codec
@@ -37,11 +35,6 @@ def transport(url: str) -> str:
 
 class Channel(kombu_redis.Channel):
     """The channel."""
-
-    def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
-        """Record a binding; a full Redis refuses that, and a worker must begin to make room in it all the same."""
-        with contextlib.suppress(redis.OutOfMemoryError):
-            super()._queue_bind(exchange, routing_key, pattern, queue)
 
     def _refresh_binding(self, keys: Sequence[str], args: Sequence[Any], client: Any) -> None:
         """Record or renew the binding of a queue that expires, by plain commands.
@@ -71,10 +64,10 @@ class Channel(kombu_redis.Channel):
             self._in_listen = False
             raise
         event = self._handle_message(c, answer) if isinstance(answer, list | tuple) else {}
-        if not bytes_to_str(event.get("type", "")).endswith("message") or not event["data"]:
+        if not _text(event.get("type", "")).endswith("message") or not event["data"]:
             return False
         try:
-            self._deliver_published(bytes_to_str(event["channel"]), event["data"])
+            self._deliver_published(_text(event["channel"]), event["data"])
         except (*self.connection_errors, Empty):
             raise
         except Exception as error:  # noqa: BLE001 -- any published content may be wrong
@@ -99,3 +92,7 @@ class Transport(kombu_redis.Transport):
 
 class SecureTransport(Transport):
     """Transport over TLS, for URLs that begin with ``rediss``; kombu shows them as such."""
+
+
+def _text(name: str | bytes) -> str:
+    return name.decode() if isinstance(name, bytes) else name

@@ -8,14 +8,13 @@ from __future__ import annotations
 import fnmatch
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from celery.app import control as celery_control
-from celery.worker.control import Panel
 from kombu import pidbox
 
 from worker.adapters import logs
-from worker.settings.serving import QUEUES
+from worker.settings.serving import QUEUES, ControlCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +140,7 @@ class Node(pidbox.Node):
             self._check(command)
             return self.handle(command.method, command.arguments)
         except RefusedCommand as refusal:
-            known = command.method if command.method in Panel.data else "unknown"
+            known = command.method if {*ALLOWED, *get_args(ControlCommand)} & {command.method} else "unknown"
             log.warning("control command refused", command=known, reason=str(refusal))
             return {"error": str(refusal)}
         except Exception as error:  # noqa: BLE001 -- a command's own; its message may quote what was sent
@@ -150,9 +149,8 @@ class Node(pidbox.Node):
 
     @property
     def _is_ready(self) -> bool:
-        """False if no process of a pool of processes can run a job."""
-        pool = self.state.consumer.pool
-        return bool(getattr(getattr(pool, "_pool", None) or pool, "is_ready", True))
+        """False if no process of the pool can run a job."""
+        return bool(self.state.consumer.pool.is_ready)
 
     def _check(self, command: Command) -> None:
         """Check that a command is allowed.

@@ -1,15 +1,11 @@
 """Soft time limit that interrupts only a job's own code.
 
-The main process signals it by its own clock, and Celery raises it wherever the pool process is at that moment: also
-while it stores the job's outcome or sends its retry, which would cause a second outcome. Here it is raised only inside
-`Interruptible`. Outside it is ignored; the hard time limit still applies.
+A timer's signal may arrive while the process stores the job's outcome, which would cause a second one. So it is raised
+only inside `Interruptible`. Outside it is ignored; the hard time limit still applies.
 """
 
 from __future__ import annotations
 
-import signal
-
-from billiard.pool import SIG_SOFT_TIMEOUT
 from celery.exceptions import SoftTimeLimitExceeded
 
 
@@ -30,8 +26,3 @@ class Interruptible:
         if cls._is_on:
             cls._is_on = False
             raise SoftTimeLimitExceeded
-
-
-def install() -> None:
-    """Handle the main process's signal in this pool process."""
-    signal.signal(SIG_SOFT_TIMEOUT, Interruptible.on_signal)

@@ -1,25 +1,66 @@
-"""Celery's autoscaler: grows by what waits, and shrinks what was idle for a while."""
+"""Celery's `--autoscale`: as many processes as jobs run and wait; fewer once all were idle for a while."""
 
 from __future__ import annotations
 
+import os
 from time import monotonic
+from typing import TYPE_CHECKING, Any
 
-from celery.worker import autoscale
+from worker.adapters import logs
+
+if TYPE_CHECKING:
+    from worker.queue.processes.pool import Pool
+
+log = logs.logger("worker.process")
 
 
-class Autoscaler(autoscale.Autoscaler):
-    """The autoscaler."""
+class Autoscaler:
+    """The autoscaler, as Celery's ``worker_autoscaler`` is called.
 
-    _needed = float("-inf")
+    Args:
+        pool: the pool.
+        max_concurrency, min_concurrency: most and fewest processes.
 
-    @property
-    def qty(self) -> int:
-        """Number of jobs that run and wait."""
+    Attributes:
+        keepalive: seconds without a waiting job before processes leave; Celery's ``AUTOSCALE_KEEPALIVE``.
+    """
+
+    keepalive = float(os.environ.get("AUTOSCALE_KEEPALIVE", "30"))
+
+    def __init__(self, pool: Pool, max_concurrency: int, min_concurrency: int = 0, **_: Any) -> None:
+        self.pool = pool
+        self.max_concurrency = max_concurrency
+        self.min_concurrency = min_concurrency
+        self._needed = float("-inf")
+
+    def maybe_scale(self, *_: object) -> None:
+        """Resize the pool by the number of jobs that run and wait."""
         if self.pool.waiting:
             self._needed = monotonic()
-        return int(self.pool.busy + self.pool.waiting)
+        jobs = self.pool.busy + self.pool.waiting
+        wanted = min(max(jobs, self.min_concurrency), self.max_concurrency)
+        is_idle = monotonic() - self._needed > self.keepalive
+        if wanted > self.pool.limit or is_idle:
+            self._resize(wanted)
 
-    def scale_down(self, n: int) -> None:
-        """Let processes leave, if all were enough for a while."""
-        if monotonic() - self._needed > self.keepalive:
-            self._shrink(n)
+    def update(self, max: int | None = None, min: int | None = None) -> tuple[int, int]:  # noqa: A002 -- Celery's names
+        """Set the limits; keep the pool between them."""
+        self.max_concurrency = self.max_concurrency if max is None else max
+        self.min_concurrency = self.min_concurrency if min is None else min
+        bounded = sorted((self.min_concurrency, self.pool.limit, self.max_concurrency))[1]
+        self._resize(bounded)
+        return self.max_concurrency, self.min_concurrency
+
+    def _resize(self, wanted: int) -> None:
+        further = wanted - self.pool.limit
+        if further:
+            log.info("pool resized", processes=wanted)
+        if further > 0:
+            self.pool.grow(further)
+        elif further < 0:
+            self.pool.shrink(-further)
+
+    def info(self) -> dict[str, int]:
+        """Return what `inspect stats` shows."""
+        jobs = self.pool.busy + self.pool.waiting
+        return {"max": self.max_concurrency, "min": self.min_concurrency, "current": self.pool.limit, "qty": jobs}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery import bootsteps
 from celery.signals import worker_shutting_down
@@ -10,18 +10,17 @@ from celery.worker import consumer
 
 from worker.queue.processes import control  # noqa: F401 -- here only: it replaces Celery's commands
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-class _Control(consumer.Control):
-    requires = (consumer.Mingle,)  # which else would answer others' questions itself, and wait for their end
 
-
-class _NoTasks:
-    """In place of a consumer of tasks and its number of reserved ones, for Celery's loop."""
+class _Queues:
+    """In place of a consumer of tasks and of the number of its reserved ones, for Celery's loop and its commands."""
 
     on_message = None
     prev = value = 0
 
-    def __init__(self, queues: list[Any]) -> None:
+    def __init__(self, queues: Sequence[Any]) -> None:
         self.queues = queues
 
     def consume(self) -> None:
@@ -34,6 +33,27 @@ class _NoTasks:
         """Do nothing."""
 
     decrement_eventually = increment_eventually
+
+
+class _Processes(bootsteps.StartStopStep):
+    """In place of the step that consumes tasks: processes claim these."""
+
+    requires = (consumer.Mingle,)
+
+    def __init__(self, parent: Any, **options: Any) -> None:
+        super().__init__(parent, **options)
+        self._processes = parent.app.processes
+        self._processes.consumer = parent
+        parent.task_consumer = parent.qos = _Queues([*parent.app.amqp.queues.consume_from.values()])
+        worker_shutting_down.connect(self._hurry)
+
+    def _hurry(self, **_: Any) -> None:
+        """Let other workers take the jobs over soon, if this one is killed before it has finished them."""
+        self._processes.hurry()
+
+
+class _Control(consumer.Control):
+    requires = (_Processes,)  # Celery's would bring back what consumes tasks
 
 
 class Consumer(consumer.Consumer):
@@ -49,6 +69,7 @@ class Consumer(consumer.Consumer):
             consumer.Events,
             consumer.Gossip,
             consumer.Heart,
+            _Processes,
             _Control,
             "celery.worker.consumer.consumer:Evloop",
         )
@@ -56,13 +77,3 @@ class Consumer(consumer.Consumer):
         def shutdown(self, parent: Any) -> None:
             """Stop its steps."""
             self.send_all(parent, "shutdown")
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.task_consumer = self.qos = _NoTasks([*self.app.amqp.queues.consume_from.values()])
-        self.app.processes.consumer = self
-        worker_shutting_down.connect(self._hurry)
-
-    def _hurry(self, **_: Any) -> None:
-        """Let other workers take the jobs over soon, if this one is killed before it has finished them."""
-        self.app.processes.hurry()

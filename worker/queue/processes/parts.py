@@ -44,6 +44,7 @@ class Processes:
 
     Attributes:
         consumer: Celery's consumer; None before it is made.
+        number: of this process in its pool; 0 in the main process.
     """
 
     def __init__(self, app: Celery, settings: Settings, rules: Rules, answers: Answers) -> None:
@@ -53,6 +54,7 @@ class Processes:
         self._answers = answers
         self._keeper: Keeper | None = None
         self.consumer: Consumer | None = None
+        self.number = 0
 
     @property
     def queues(self) -> list[str]:

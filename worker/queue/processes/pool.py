@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from billiard.process import current_process
 from celery import signals
 from celery.concurrency.base import BasePool
 from celery.worker import state as worker_state
@@ -157,7 +156,7 @@ class Pool(BasePool):
         status = 1
         try:
             _leave_parents_files({pipe, self._alive})
-            current_process().index = number
+            self.app.processes.number = number
             options = self.options
             limits = (self._soft_seconds, options.get("maxtasksperchild"), options.get("max_memory_per_child"))
             for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1):  # the main process's

@@ -9,15 +9,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import resource
 import selectors
 import signal
 import socket
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis
-from billiard.compat import mem_rss
 
 from retrieval_client.errors import DeadLettered, NotAuthorised, RetrievalError, Unavailable
 from worker.adapters import logs
@@ -412,10 +413,16 @@ class Process:
         if self._limits.most_jobs and self._slot.ended >= self._limits.most_jobs:
             return True
         # Peak memory: too much now is too much later.
-        if self._limits.most_memory and mem_rss() > self._limits.most_memory:
+        if self._limits.most_memory and _peak_kib() > self._limits.most_memory:
             log.warning("the process exits: it has more memory than --max-memory-per-child")
             return True
         return False
+
+
+def _peak_kib() -> float:
+    """Return the most memory that this process has had."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1024 if sys.platform == "darwin" else peak
 
 
 def _no_report(*_: object) -> None:

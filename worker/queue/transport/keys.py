@@ -18,6 +18,9 @@ UNACKED_INDEX = "unacked_index"
 WAITING = "retrieval-worker.waiting"
 """Set of the tags of those of them that waited for an idle process of their worker."""
 
+PRIORITIES = ("", "\x06\x163", "\x06\x166", "\x06\x169")
+"""Ends of the names of a queue's lists, by priority, as kombu has them; the first is the queue that is served."""
+
 _INFLIGHT = ".inflight."
 
 

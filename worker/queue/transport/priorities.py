@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kombu.transport.redis import Channel
-
 from worker.adapters import logs
 from worker.queue.lua import Script
 from worker.queue.transport import dead_letters, excerpts, inspection, keys
@@ -29,8 +27,6 @@ A_TURN = 100
 A_TURN_BYTES = 1_048_576
 """Limits of one check; the message that exceeds the bytes is still included."""
 
-_STEPS = (3, 6, 9)
-
 _LOOK, _GIVE_BACK = Script("look_at_priorities", excerpts.SHORTEN), Script("give_back")
 
 
@@ -49,7 +45,7 @@ def look(client: redis.Redis, queue: str, longest: int) -> list[PriorityMessage]
         queue: name of the queue.
         longest: most bytes of a message; a longer one is replaced with an excerpt.
     """
-    lists = [f"{queue}{Channel.sep}{step}" for step in _STEPS]
+    lists = [queue + end for end in keys.PRIORITIES[1:]]
     found = _LOOK.run(client.execute_command, lists, A_TURN, A_TURN_BYTES, longest)
     return [PriorityMessage(place.decode(), raw) for place, raw in found]
 

@@ -1,9 +1,8 @@
-"""The way of a job through `run_job`, called eagerly, over an engine written for the test."""
+"""Outcomes of delivered jobs, over an engine written for the test."""
 
 from __future__ import annotations
 
 import gc
-import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,21 +10,17 @@ import kombu.exceptions
 import pytest
 import redis
 import structlog
-from celery import Celery
-from celery.app.trace import trace_task
-from celery.exceptions import Retry, SoftTimeLimitExceeded
+from celery.exceptions import SoftTimeLimitExceeded
 
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.errors import InternalError, InvalidJob, NotAuthorised, SettingsError, TimedOut, Unavailable
 from worker.queue import codec
-from worker.queue.outcome import Answers, outcome_of
-from worker.queue.tasks import RetrievalTask, run_job
+from worker.queue.outcome import Answers, DeliveredJob, Outcome, outcome_of
 from worker.queue.together import AnsweredTogether
+from worker.queue.transport.inspection import OUTAGE_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from celery.result import EagerResult
 
     from worker.jobs.context import JobContext
     from worker.settings import Settings
@@ -42,7 +37,7 @@ class Engine:
         self.jobs: list[RetrieveTopK] = []
 
     def answer(self, job: RetrieveTopK, context: JobContext) -> dict[str, Any]:
-        """One answer in the contract's form, as far as `run_job` looks at it."""
+        """One answer in the contract's form, as far as an outcome looks at it."""
         self.jobs.append(job)
         if self.failure is not None:
             raise self.failure
@@ -56,26 +51,26 @@ def answering(answer: Callable[..., Any], settings: Settings) -> Answers:
     return Answers({"retrieve_top_k": (RetrieveTopK, answer)}, settings, outcome_of, together)
 
 
+def tried(answers: Answers, headers: dict[str, Any], *args: Any, kwargs: Any = None) -> Outcome:
+    """One try of a job, as it is delivered with these headers."""
+    job = DeliveredJob("retrieve_top_k", "1", args or (JOB,), kwargs or {}, headers)
+    return answers.outcome(job, 0.0, lambda *_: None)
+
+
 @pytest.fixture
-def run(make_settings: Callable[..., Settings]) -> Callable[..., EagerResult]:
-    """Runs a task of ours in this process, with the arguments given."""
+def run(make_settings: Callable[..., Settings]) -> Callable[..., Outcome]:
+    """Runs a job with the arguments given."""
 
-    def run_task(*args: Any, engine: Engine | None = None, kwargs: Any = None) -> EagerResult:
+    def run_job(*args: Any, engine: Engine | None = None, kwargs: Any = None) -> Outcome:
         settings = make_settings(trust_queue=True, token_keys={"k1": "k" * 32}, worker={"max_outage_seconds": 0})
-        app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
-        held = engine or Engine()
+        job = DeliveredJob("retrieve_top_k", "1", args, kwargs or {}, {})
+        return answering((engine or Engine()).answer, settings).outcome(job, 0.0, lambda *_: None)
 
-        @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
-        def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-            return run_job(self, args, kwargs, answering(held.answer, settings))
-
-        return task.apply(args, kwargs)
-
-    return run_task
+    return run_job
 
 
 @pytest.mark.parametrize("field", ["salary_of_bob", "filters.salary_of_bob", "filters.pages.salary_of_bob"])
-def test_a_name_that_the_contract_does_not_know_is_not_logged(run: Callable[..., EagerResult], field: str) -> None:
+def test_a_name_that_the_contract_does_not_know_is_not_logged(run: Callable[..., Outcome], field: str) -> None:
     """Its sender made it up, maybe of a text; the sender gets it in the error."""
     wrong: Any = {}
     for name in reversed(field.split(".")):
@@ -87,7 +82,7 @@ def test_a_name_that_the_contract_does_not_know_is_not_logged(run: Callable[...,
     assert "salary" not in json.dumps(lines, default=str)
 
 
-def test_a_job_is_answered_as_its_caller(run: Callable[..., EagerResult]) -> None:
+def test_a_job_is_answered_as_its_caller(run: Callable[..., Outcome]) -> None:
     """The engine gets the parsed job and its caller; its answer is the result."""
     engine = Engine()
     result = run({**JOB, "k": 12}, engine=engine)
@@ -105,7 +100,7 @@ def test_a_job_is_answered_as_its_caller(run: Callable[..., EagerResult]) -> Non
     ],
 )
 def test_a_principal_that_is_none_is_refused_by_a_task_that_asks_for_none(
-    run: Callable[..., EagerResult], sent: dict[str, Any], failure: type[Exception]
+    run: Callable[..., Outcome], sent: dict[str, Any], failure: type[Exception]
 ) -> None:
     """Malformed or forged: nothing is answered, though the answer would be the same for every caller."""
 
@@ -124,7 +119,7 @@ def test_a_principal_that_is_none_is_refused_by_a_task_that_asks_for_none(
     ids=["none", "two", "keyword too", "keyword only", "fields as keywords"],
 )
 def test_a_task_takes_one_positional_argument(
-    run: Callable[..., EagerResult], args: tuple[Any, ...], kwargs: dict[str, Any]
+    run: Callable[..., Outcome], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     """Other arity, or any keyword, is an `InvalidJob`."""
     result = run(*args, kwargs=kwargs)
@@ -135,7 +130,7 @@ def test_a_task_takes_one_positional_argument(
 @pytest.mark.parametrize(
     "argument", [None, [], [JOB], CANARY, 5, codec.UnreadableBody()], ids=lambda value: repr(value)[:9]
 )
-def test_an_argument_that_is_no_object_is_an_invalid_job(run: Callable[..., EagerResult], argument: Any) -> None:
+def test_an_argument_that_is_no_object_is_an_invalid_job(run: Callable[..., Outcome], argument: Any) -> None:
     """A list, a string, a body that could not be decoded: one sentence without any of it."""
     engine = Engine()
     result = run(argument, engine=engine)
@@ -154,7 +149,7 @@ def test_an_argument_that_is_no_object_is_an_invalid_job(run: Callable[..., Eage
     ids=["malformed", "no UTF-8", "deep", "digits"],
 )
 def test_a_body_that_can_not_be_decoded_is_answered_with_what_may_be_wrong(
-    run: Callable[..., EagerResult], job: bytes, cause: str
+    run: Callable[..., Outcome], job: bytes, cause: str
 ) -> None:
     """The causes that the sentence names are those that `codec.loads` meets."""
     [[argument], *_] = codec.loads(b"[[" + job + b"], {}, {}]")
@@ -163,7 +158,7 @@ def test_a_body_that_can_not_be_decoded_is_answered_with_what_may_be_wrong(
     assert cause in str(result.result)
 
 
-def test_a_job_is_bounded_before_it_is_parsed(run: Callable[..., EagerResult]) -> None:
+def test_a_job_is_bounded_before_it_is_parsed(run: Callable[..., Outcome]) -> None:
     """Values that no job may hold are refused anywhere in it, also where the contract takes any JSON."""
     engine = Engine()
     result = run({**JOB, "filters": {"metadata": {"a": "\0"}}}, engine=engine)
@@ -191,7 +186,7 @@ def test_a_job_is_bounded_before_it_is_parsed(run: Callable[..., EagerResult]) -
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else "",
 )
 def test_every_failure_is_of_the_contract(
-    run: Callable[..., EagerResult], raised: Exception, expected: type[Exception]
+    run: Callable[..., Outcome], raised: Exception, expected: type[Exception]
 ) -> None:
     """Deliberate errors pass; any other becomes one of the tree, without its own text."""
     result = run(JOB, engine=Engine(raised))
@@ -200,99 +195,49 @@ def test_every_failure_is_of_the_contract(
     assert len(result.result.args) == 1
 
 
-def put_off(app: Celery, headers: dict[str, Any]) -> dict[str, Any] | None:
-    """Run a job as it is delivered with these headers; those of the message by which it is put off, or none."""
-    request = {"id": "1", "args": (JOB,), "kwargs": {}, "hostname": "here", "is_eager": False, **headers}
-    trace_task(app.tasks["retrieve_top_k"], "1", (JOB,), {}, request, app=app)
-    with app.connection_for_read() as connection, connection.SimpleQueue("tried") as queue:
-        try:
-            message = queue.get(block=False)
-        except queue.Empty:
-            return None
-        message.ack()
-        return {**message.headers, "delivery_info": {"exchange": "", "routing_key": "tried"}}
-
-
 @pytest.mark.parametrize(("outage", "tries"), [(300.0, range(14, 25)), (90.0, range(8, 13)), (0.0, range(1, 2))])
 def test_a_job_is_tried_for_as_long_as_an_outage_may_last(
     make_settings: Callable[..., Settings], outage: float, tries: range
 ) -> None:
     """By the sum of its pauses, which its message carries: first soon, then at least twice a minute, never longer."""
-    app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
     settings = make_settings(trust_queue=True, worker={"max_outage_seconds": outage})
     engine = Engine(Unavailable("Postgres is away"))
-
-    @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
-    def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, answering(engine.answer, settings))
-
-    waited = [0.0]
-    headers: dict[str, Any] | None = {"delivery_info": {"exchange": "", "routing_key": "tried"}}
-    while (headers := put_off(app, headers)) is not None:
-        waited.append(headers["outage_seconds"])
-    pauses = [later - earlier for earlier, later in itertools.pairwise(waited)]
+    answers = answering(engine.answer, settings)
+    pauses: list[float] = []
+    while (outcome := tried(answers, {"retries": len(pauses), OUTAGE_HEADER: sum(pauses)})).state == "RETRY":
+        pauses.append(outcome.pause)
     assert len(engine.jobs) in tries
-    assert waited[-1] == pytest.approx(outage, abs=0.01)
+    assert sum(pauses) == pytest.approx(outage, abs=0.01)
     assert all(pause <= 30 for pause in pauses)
     assert all(pause < 1 for pause in pauses[:1])
-    app.close()
 
 
 def test_a_sender_can_only_shorten_how_long_its_job_is_tried(make_settings: Callable[..., Settings]) -> None:
     """Time that a sender claims counts as already waited; how often the job was tried decides nothing."""
-    app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
-    settings = make_settings(trust_queue=True, worker={"max_outage_seconds": 10})
-
-    @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
-    def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, answering(Engine(Unavailable("away")).answer, settings))
-
-    sent = {"delivery_info": {"exchange": "", "routing_key": "tried"}}
-    assert put_off(app, {**sent, "outage_seconds": 86_400}) is None
-    for headers in ({"retries": 2**31 - 1}, {"outage_seconds": -5.0}, {"outage_seconds": "never"}):
-        again = put_off(app, {**sent, **headers})
-        assert again is not None
-        assert 0 < again["outage_seconds"] <= 10
-    app.close()
-
-
-def test_a_job_that_can_not_be_put_off_goes_back_as_it_is(make_settings: Callable[..., Settings]) -> None:
-    """The queue's Redis is away, too: that is no failure of the job."""
-    app = Celery(set_as_current=False, broker="redis://127.0.0.1:1/0", backend="cache+memory://")
-    app.conf.update(task_publish_retry=False, broker_transport_options={"max_retries": 1, "interval_start": 0})
-    settings = make_settings(trust_queue=True)
-
-    @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
-    def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, answering(Engine(Unavailable("away")).answer, settings))
-
-    request = {"id": "2", "args": (JOB,), "kwargs": {}, "hostname": "here", "is_eager": False, "delivery_info": {}}
-    done = trace_task(task, "2", (JOB,), {}, request, app=app)
-    assert (done.info.state, done.info.retval.requeue) == ("REJECTED", True)
-    assert app.backend.get_state("2") == "PENDING"
-    app.close()
+    answers = answering(
+        Engine(Unavailable("away")).answer, make_settings(trust_queue=True, worker={"max_outage_seconds": 10})
+    )
+    assert tried(answers, {OUTAGE_HEADER: 86_400}).state == "FAILURE"
+    for headers in ({"retries": 2**31 - 1}, {OUTAGE_HEADER: -5.0}, {OUTAGE_HEADER: "never"}):
+        again = tried(answers, headers)
+        assert (again.state, 0 < again.pause <= 10) == ("RETRY", True)
 
 
 @pytest.mark.parametrize("failure", [InvalidJob, KeyError, Unavailable], ids=lambda failure: failure.__name__)
 def test_a_failed_job_leaves_hardly_anything_to_garbage_collection(
     make_settings: Callable[..., Settings], failure: type[Exception]
 ) -> None:
-    """In a pool's process, which looks for garbage once in many jobs; Celery's note of where it failed is thousands."""
-    app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
-    settings = make_settings(trust_queue=True)
+    """In a pool's process, which looks for garbage once in many jobs."""
 
     def fail(*_: Any) -> Any:
         raise failure("of this job")
 
-    @app.task(bind=True, base=RetrievalTask, name="retrieve_top_k", shared=False)
-    def task(self: RetrievalTask, *args: Any, **kwargs: Any) -> Any:
-        return run_job(self, args, kwargs, answering(fail, settings))
+    answers = answering(fail, make_settings(trust_queue=True))
 
     def run() -> int:
-        request = {"id": "1", "args": (JOB,), "kwargs": {}, "hostname": "here", "is_eager": False, "delivery_info": {}}
         gc.disable()
         try:
-            trace_task(app.tasks[task.name], "1", (JOB,), {}, request, app=app)
+            tried(answers, {})
             return gc.collect()
         finally:
             gc.enable()
@@ -301,8 +246,3 @@ def test_a_failed_job_leaves_hardly_anything_to_garbage_collection(
     gc.freeze()  # what there was before is looked at no more
     run()  # the first makes more, once
     assert run() < 100
-
-
-def test_a_job_that_the_main_process_puts_off_is_put_off() -> None:
-    """Where Redis was lost while it ran, Celery notes no place; an error here would leave the job revoked."""
-    RetrievalTask().on_retry(Retry(message="cancelled by Celery"), "1", (JOB,), {}, None)

@@ -129,8 +129,7 @@ def test_a_job_over_its_hard_time_limit_is_answered_when_results_can_be_stored(
 
     A process that claims for itself is not ended then: its job is over, and it stores the outcome later.
     """
-    with place.worker(WORKER__SOFT_TIME_LIMIT_SECONDS="2", WORKER__TIME_LIMIT_SECONDS="4") as worker:
-        process = pool_process(worker)
+    with place.worker(WORKER__SOFT_TIME_LIMIT_SECONDS="2", WORKER__TIME_LIMIT_SECONDS="4"):
         task_id = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         place.link.blackhole(True)

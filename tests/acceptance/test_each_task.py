@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import redis
 from tests.acceptance.bad_input_worker import database
-from tests.acceptance.ways import is_clean
+from tests.acceptance.held import is_clean
 from tests.waiting import wait_for
 
 from retrieval_client import (

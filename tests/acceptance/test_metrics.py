@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
-import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
@@ -133,23 +132,6 @@ def test_the_sums_are_those_of_all_processes(
         assert mean == pytest.approx(3 * (figures.mean_similarity["contextual"] or 0))
     assert listening == [(worker.pid, ("127.0.0.1", port))]
     assert_nothing_of_jobs(text)
-
-
-def test_a_main_loop_that_stands_still_is_seen(
-    client: Client, port: int, worker_environment: Environment, worker_log: Path, tmp_path: Path
-) -> None:
-    """Once it goes on: in the metrics, and past one second in the log."""
-    environment = worker_environment(METRICS__PORT=str(port), METRICS__FOLDER=str(tmp_path / "metrics"))
-    name = "retrieval_main_loop_stall_seconds_sum"
-    with celery_worker(environment, worker_log, "--concurrency=1") as worker:
-        client.call(TOP_K)
-        before = value(exposition(port), name, process="main")
-        # Only the main process: its pool goes on.
-        psutil.Process(worker.pid).suspend()
-        time.sleep(2)
-        psutil.Process(worker.pid).resume()
-        wait_for(lambda: value(exposition(port), name, process="main") >= before + 1)
-    assert "main loop stalled" in worker_log.read_text()
 
 
 def assert_nothing_of_jobs(text: str) -> None:

@@ -9,19 +9,22 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import psutil
+import pytest
 from celery import Celery
-from tests.waiting import wait_for
+from tests.waiting import wait_for, waiting_sessions
 
 from retrieval_client import Client
+from retrieval_client.errors import TimedOut
 from worker.queue.remote_control import NOT_READY
 
 from .half_open import tcp_link
-from .jobs import JOB
+from .jobs import JOB, pool_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import psycopg
     import redis
 
     from worker.cli.devstack.stack import Stack
@@ -30,9 +33,9 @@ if TYPE_CHECKING:
 
 
 @contextlib.contextmanager
-def worker_process(environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def worker_process(environment: dict[str, str], log: Path, processes: int = 2) -> Iterator[subprocess.Popen[bytes]]:
     """A worker that need not answer before the block begins."""
-    command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", "--concurrency=2", "-Q", "retrieval"]
+    command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", f"-c{processes}", "-Q", "retrieval"]
     with log.open("wb") as file:
         process = subprocess.Popen(command, env=environment, stdout=file, stderr=file)
         try:
@@ -123,3 +126,32 @@ def test_a_worker_that_is_stopped_while_redis_is_away_ends(
             wait_for(lambda: worker_log.read_text(errors="replace").count('"Redis lost"') == 2)
             worker.terminate()
             worker.wait(45)  # less than the time limit of a job
+
+
+def test_a_time_limit_is_kept_while_redis_is_away(
+    stack: Stack,
+    locked: psycopg.Connection[Any],
+    admin: psycopg.Connection[Any],
+    worker_environment: Environment,
+    worker_log: Path,
+) -> None:
+    """Celery's main loop does nothing but connect then; the job's outcome is stored once Redis is back."""
+    client = Client(stack.redis.url(0), stack.redis.url(1))
+    limits = {"WORKER__SOFT_TIME_LIMIT_SECONDS": "4", "WORKER__TIME_LIMIT_SECONDS": "5"}
+    with tcp_link(stack.redis.port) as link, contextlib.closing(client):
+        environment = worker_environment(**limits)
+        environment["CELERY_BROKER_URL"] = stack.redis.url(user="worker", port=link.port)
+        with worker_process(environment, worker_log, processes=1) as worker:
+            locked.rollback()
+            client.call(JOB, timeout=60)
+            locked.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+            task_id = client.enqueue(JOB)
+            wait_for(lambda: waiting_sessions(admin) == 1)
+            busy = pool_process(worker)
+            busy.suspend()
+            link.refuse(True)
+            wait_for(lambda: not busy.is_running() or busy.status() == psutil.STATUS_ZOMBIE)
+            link.refuse(False)
+            locked.rollback()
+            with pytest.raises(TimedOut, match="its process was ended"):
+                client.result(task_id, timeout=60)

@@ -221,7 +221,6 @@ def test_jobs_have_their_turn_while_remote_control_is_flooded(operator: Operator
         pipe.execute()
     assert operator.client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
     assert operator.ask("ping") == {"ok": "pong"}, "it comes after them"
-    assert "main loop stalled" not in operator.log.read_text(errors="replace")
 
 
 def test_a_pool_can_t_be_told_to_have_more_than_its_most(

@@ -41,8 +41,6 @@ log = logs.logger("worker.metrics")
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _SIMILARITIES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
-_STALL = "retrieval_main_loop_stall_seconds"
-
 
 class Definition(NamedTuple):
     """Definition of a metric; `core.observations` makes its values."""
@@ -111,13 +109,6 @@ DEFINITIONS = (
         "retrieval_leg_mean_similarity",
         "Mean similarity of a leg's chunks, search by search.",
         ("corpus", "leg"),
-    ),
-    Definition(
-        Histogram,
-        _STALL,
-        "Seconds that the event loop of a worker's main process stalled, counted from 0.1 s.",
-        ("process",),
-        {"buckets": _SECONDS[6:]},
     ),
 )
 
@@ -238,12 +229,6 @@ class Metrics:
                 self._add(metric, labels, value)
         except Exception as error:  # noqa: BLE001 -- a full disk must not cost a job that is already answered
             log.warning("metrics not written", error=type(error).__name__, where=logs.where(error))
-
-    def stall(self, seconds: float) -> None:
-        """Add a stall of the main process's event loop. Does nothing before `start`."""
-        if self._families:
-            with contextlib.suppress(OSError):  # a full disk must not end the loop
-                self._add(_STALL, ("main",), seconds)
 
     def _add(self, metric: str, labels: tuple[str, ...], value: float) -> None:
         child = self._children.get((metric, labels))

@@ -8,6 +8,7 @@ import select
 import signal
 import stat
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,6 @@ from celery.concurrency.base import BasePool
 from celery.worker import state as worker_state
 
 from worker.adapters import logs
-from worker.queue.loop_watch import BEAT_SECONDS, LoopWatch
 from worker.queue.places import Place
 from worker.queue.processes.keeper import DeadProcess
 from worker.queue.processes.process import revocation_key
@@ -54,6 +54,7 @@ class Member:
         pid: its id.
         pipe: a file that can be read once it has ended.
         ended_for: id of the job for which it was ended, and why; none: it was not.
+        is_killed: True if it was ended.
     """
 
     def __init__(self, number: int, slot: Slot, pid: int, pipe: int) -> None:
@@ -62,6 +63,9 @@ class Member:
         self.pid = pid
         self.pipe = pipe
         self.ended_for: tuple[str, Cause] = ("", "")
+        self.is_killed = False
+        self._lock = threading.Lock()
+        self._is_reaped = False
 
     @property
     def is_leaving(self) -> bool:
@@ -78,14 +82,26 @@ class Member:
     def end(self, cause: Cause, task_id: str = "") -> None:
         """Kill it, for the job that it runs if one is given."""
         self.ended_for = task_id, cause
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+        self.is_killed = True
+        self._signal(signal.SIGKILL)
 
     def leave(self) -> None:
         """Ask it to end what it runs, and exit."""
         self.slot.is_leaving = True
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGTERM)
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        with self._lock:
+            if not self._is_reaped:  # else its id may be another process's
+                os.kill(self.pid, number)
+
+    def reap(self) -> int:
+        """Wait until it has ended; return its status."""
+        with self._lock:
+            os.close(self.pipe)
+            _, status = os.waitpid(self.pid, 0)
+            self._is_reaped = True
+        return status
 
 
 class Pool(BasePool):
@@ -112,9 +128,18 @@ class Pool(BasePool):
         self.members: dict[int, Member] = {}
         self._places = {number: Place() for number in range(most)}
         self._alive, self._parent_end = os.pipe()
+        self._ended_all = threading.Event()
+        self._no_fork = threading.Lock()
         self._keeper: Keeper = self.app.processes.keeper(self._slots)
         self._maintain()
         self._keeper.start()
+        threading.Thread(target=self._watch, name="limits", daemon=True).start()
+
+    def _watch(self) -> None:
+        """Keep the limits: in a thread, because Celery's loop may wait for Redis for as long as that is away."""
+        while not self._ended_all.wait(_LOOK_SECONDS):
+            with self._no_fork:
+                self._keep_limits()
 
     def _slots(self) -> dict[int, Slot]:
         return {number: member.slot for number, member in [*self.members.items()]}
@@ -143,7 +168,8 @@ class Pool(BasePool):
         read, write = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        pid = os.fork()
+        with self._no_fork:
+            pid = os.fork()
         if pid == 0:
             self._be_process(number, slot, write)
         os.close(write)
@@ -180,8 +206,7 @@ class Pool(BasePool):
         member = self.members.pop(number)
         if self._hub is not None:
             self._hub.remove_reader(member.pipe)
-        os.close(member.pipe)
-        _, status = os.waitpid(member.pid, 0)
+        status = member.reap()
         self._ended += member.slot.ended
         self._claims += member.slot.claims
         if status and not member.cause:
@@ -255,7 +280,6 @@ class Pool(BasePool):
         self._hub = loop
         for number, member in self.members.items():
             loop.add_reader(member.pipe, self._on_exit, number)
-        loop.call_repeatedly(BEAT_SECONDS, LoopWatch(time.monotonic, self.app.note_stall).beat)
         loop.call_repeatedly(_LOOK_SECONDS, self._look)
         loop.call_repeatedly(_SCALE_SECONDS, self._scale)
 
@@ -267,7 +291,6 @@ class Pool(BasePool):
 
     def _look(self) -> None:
         """Look after the processes; count for Celery, and say whether events are sent."""
-        self._keep_limits()
         self._maintain()
         consumer = self.app.processes.consumer
         self.table.head.sends_events = bool(consumer and getattr(consumer.event_dispatcher, "enabled", False))
@@ -276,8 +299,10 @@ class Pool(BasePool):
     def _keep_limits(self) -> None:
         """End processes whose job runs too long, and those that are stuck at their start."""
         now, hard = time.monotonic(), self._hard_seconds
-        for member in self.members.values():
+        for member in [*self.members.values()]:
             slot, place = member.slot, self._places[member.number]
+            if member.is_killed:
+                continue
             if member.number in self._keeper.stuck:
                 log.error("process does not run what it took: killed", pid=member.pid)
                 member.end("stopped")
@@ -331,13 +356,13 @@ class Pool(BasePool):
             member.leave()
         until = time.monotonic() + seconds
         while self.members and time.monotonic() < until:
-            self._keep_limits()
             for number, member in [*self.members.items()]:
                 if _has_ended(member.pipe, _LOOK_SECONDS / 10):
                     self._on_exit(number)
         for member in [*self.members.values()]:
             member.end("stopped")
             self._on_exit(member.number)
+        self._ended_all.set()
         self._keeper.stop(_SETTLE_SECONDS)
 
     def _get_info(self) -> dict[str, Any]:

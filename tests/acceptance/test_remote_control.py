@@ -39,7 +39,7 @@ class Operator:
         self.redis = redis.Redis.from_url(stack.redis.url(0, "flower"))
         self.app = Celery(set_as_current=False)
         url = stack.redis.url(0, "flower")
-        transport = "worker.queue.transport:Transport"  # Flower's: kombu's own would run scripts
+        transport = "worker.queue.remote_channel:Transport"  # Flower's: kombu's own would run scripts
         self.app.conf.update(broker_read_url=url, broker_write_url=url, broker_transport=transport)
         self.client = Client(*stack.redis.urls("producer"))
 

@@ -171,7 +171,7 @@ def _problem(server: _Server) -> str | None:
         return f"{server.variable}: {problem}"
     try:
         with _asked(server.url) as client:
-            client.connection_pool.release(client.connection_pool.get_connection())
+            client.connection_pool.make_connection().connect()  # the pool ends it with the client
             too_old = _too_old(client) if server.subject == "Redis" else None
             return too_old or _missing_rights(client, server)
     except (redis.RedisError, ValueError, TypeError) as error:

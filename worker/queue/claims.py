@@ -178,7 +178,7 @@ class _Line:
     def connect(self, name: str) -> None:
         """Connect, as owners that are registered before they take anything."""
         if self.connection is None:
-            self.connection = self._client.connection_pool.get_connection()
+            self.connection = self._client.connection_pool.make_connection()
         self.connection.connect()
         self.client_id = int(self.ask("CLIENT", "ID"))
         run_id = _RUN_ID.search(str(self.ask("INFO", "server")))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from retrieval_client.errors import RetrievalError
 
 _STORE = Script("store")
+# Where the queues are, an answered job makes room: a full Redis takes a script that begins with a removal.
+_STORE_BESIDE_QUEUES = Script("store", "redis.call('DEL', 'retrieval-worker.nothing')\n")
 
 _ENDED = re.compile(rb'\{"status": ?"(?:SUCCESS|FAILURE|REVOKED)"')
 _FINAL = re.compile(
@@ -113,10 +115,12 @@ class RecordStore:
 
     Args:
         client: client of the results' Redis.
+        is_on_broker: whether that is the broker's.
     """
 
-    def __init__(self, client: redis.Redis) -> None:
+    def __init__(self, client: redis.Redis, *, is_on_broker: bool) -> None:
         self._client = client
+        self._store = _STORE_BESIDE_QUEUES if is_on_broker else _STORE
 
     def put(self, records: Sequence[Record]) -> None:
         """Store and publish records, in one step, but those of jobs that have a final one.
@@ -129,7 +133,7 @@ class RecordStore:
         names = [record_key(record.task_id) for record in records]
         values = [value for record in records for value in (record.seconds, record.value)]
         try:
-            _STORE.run(self._client.execute_command, names, *values)
+            self._store.run(self._client.execute_command, names, *values)
         except redis.ResponseError:
             # No scripts for this user; or Redis is read-only or full, which older versions report as a script error.
             for record in records:

@@ -6,7 +6,6 @@ import time
 from queue import Empty
 from typing import TYPE_CHECKING, Any
 
-import redis
 from kombu.connection import resolve_aliases
 from kombu.transport import redis as kombu_redis
 
@@ -34,7 +33,13 @@ def transport(url: str) -> str:
 
 
 class Channel(kombu_redis.Channel):
-    """The channel."""
+    """The channel.
+
+    Attributes:
+        is_worker: True in a worker, whose user of Redis may run scripts; set by its consumer.
+    """
+
+    is_worker = False
 
     def _refresh_binding(self, keys: Sequence[str], args: Sequence[Any], client: Any) -> None:
         """Record or renew the binding of a queue that expires, by plain commands.
@@ -50,11 +55,8 @@ class Channel(kombu_redis.Channel):
         client.zadd(deadlines, {exchange: deadline}, gt=True)
 
     def sweep_bindings(self, limit: int = 100) -> int:
-        """Delete overdue bindings; only for a user who may run kombu's script: a worker."""
-        try:
-            return int(super().sweep_bindings(limit))
-        except redis.exceptions.NoPermissionError:
-            return 0
+        """Delete overdue bindings, by kombu's script."""
+        return int(super().sweep_bindings(limit)) if self.is_worker else 0
 
     def _receive_one(self, c: Any) -> bool:
         """Receive a message of remote control or events, and ignore one that can't be read."""

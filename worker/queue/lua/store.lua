@@ -1,11 +1,9 @@
 -- Stores and publishes records of jobs, but those of jobs that have a final one: a job has one outcome, also if it was
 -- delivered twice. Only those after which the same id may be sent again are overwritten: from the dead letters, by an
 -- operator, or with a new token, by its sender. Records begin as Celery composes them.
--- Begins with a removal, so that it runs on a full Redis too: an answered job makes room there.
 --
 -- KEYS: of each record
 -- ARGV: seconds that it is kept, and its JSON, of each
-redis.call('DEL', 'celery-task-meta-of-no-task')
 local again = {Unavailable = true, DeadLettered = true, NotAuthorised = true}
 for number, key in ipairs(KEYS) do
     local head = redis.call('GETRANGE', key, 0, 63)

@@ -8,6 +8,7 @@ from celery import bootsteps
 from celery.signals import worker_shutting_down
 from celery.worker import consumer
 
+from worker.queue import remote_channel
 from worker.queue.processes import control  # noqa: F401 -- here only: it replaces Celery's commands
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class _Processes(bootsteps.StartStopStep):
 
     def __init__(self, parent: Any, **options: Any) -> None:
         super().__init__(parent, **options)
+        remote_channel.Channel.is_worker = True
         self._processes = parent.app.processes
         self._processes.consumer = parent
         parent.task_consumer = parent.qos = _Queues([*parent.app.amqp.queues.consume_from.values()])

@@ -8,10 +8,15 @@ from typing import TYPE_CHECKING, Any
 from celery.worker import state as worker_state
 from celery.worker.control import control_command, inspect_command
 
+from worker.adapters import logs
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from worker.queue.processes.pool import Member
+
+
+log = logs.logger("worker.remote_control")
 
 
 def _shown(state: Any, member: Member, position: int, task: str, task_id: str) -> dict[str, Any]:
@@ -83,6 +88,7 @@ def revoke(state: Any, task_id: str | Sequence[str], terminate: bool = False, **
     """Revoke jobs: they are not begun; with ``terminate``, the process of one that runs is ended."""
     ids = [task_id] if isinstance(task_id, str) else [*task_id]
     worker_state.revoked.update(ids)
+    log.info("jobs revoked", jobs=len(ids), terminate=terminate)
     for revoked in ids:
         state.consumer.pool.revoke(revoked, terminate=terminate)
     return {"ok": f"tasks {', '.join(ids)} {'terminating' if terminate else 'flagged as revoked'}"}

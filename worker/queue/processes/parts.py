@@ -130,7 +130,10 @@ class Processes:
         return redis.Redis.from_url(self._app.conf.broker_url, retry=Retry(NoBackoff(), 0), **_SOCKETS)
 
     def _store(self) -> RecordStore:
-        return RecordStore(redis.Redis.from_url(self._app.conf.result_backend, retry=Retry(NoBackoff(), 0), **_SOCKETS))
+        client = redis.Redis.from_url(self._app.conf.result_backend, retry=Retry(NoBackoff(), 0), **_SOCKETS)
+        places = [each.get_connection_kwargs() for each in (client, self._broker())]
+        is_on_broker = len({tuple(place.get(name) for name in ("host", "port", "path")) for place in places}) == 1
+        return RecordStore(client, is_on_broker=is_on_broker)
 
 
 def _name(pid: int) -> str:

@@ -52,7 +52,6 @@ FOUND_ONCE = 423727
 """By this seed's plan a job was answered twice: the soft time limit had fired while Celery stored a result."""
 RECYCLE = 50
 SKEW_SECONDS = 1200.0
-LONG_VISIBILITY_SECONDS = 60
 
 Seed = Annotated[int | None, typer.Option(help="of jobs and faults; default a new one, which is printed", min=0)]
 Transport = Annotated[str, typer.Option(help="reliable or stock")]
@@ -92,6 +91,9 @@ def run(
     transport: Transport = "reliable",
     stock: Annotated[bool, typer.Option("--stock", help="run the plan with both transports, and compare")] = False,
     stop_at_first_loss: Annotated[bool, typer.Option(help="end once a job is surely lost")] = False,
+    beside: Annotated[
+        Path | None, typer.Option(help="checkout of another version: every second worker is of it", exists=True)
+    ] = None,
     write: Annotated[Path | None, typer.Option("--report", help="file for the tables; the plot goes beside it")] = None,
     logs: Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder")] = None,
 ) -> None:
@@ -110,6 +112,7 @@ def run(
         own_results=bool(aimed) if own_results is None else own_results,
         recycle=(RECYCLE if aimed else 0) if recycle is None else recycle,
         skew=(SKEW_SECONDS if aimed else 0.0) if skew is None else skew,
+        beside=beside,
     )
     several = stock or seeds > 1
     outcomes = [
@@ -135,11 +138,7 @@ def _one(options: RunOptions, logs: Path | None) -> Outcome:
 
 
 def _timed(options: RunOptions) -> RunOptions:
-    """Set the visibility timeout: stock Celery redelivers by it alone; with our transport it may be long."""
-    options = replace(options, patience=PATIENCE[options.transport])
-    if options.counts.aimed and options.transport == "reliable":
-        return replace(options, visibility=LONG_VISIBILITY_SECONDS, patience=LONG_VISIBILITY_SECONDS + options.patience)
-    return options
+    return replace(options, patience=PATIENCE[options.transport])
 
 
 def exit_code(outcome: Outcome) -> int:

@@ -92,6 +92,7 @@ class Fleet:
         options: more of ``celery worker``.
         app: the module of the Celery app.
         variables: more of the environment, by place, in turns.
+        checkouts: folders of the project that they run from, by place, in turns.
 
     Attributes:
         workers: those that run, by place.
@@ -109,6 +110,7 @@ class Fleet:
         options: Sequence[str] = (),
         app: str = "worker.app",
         variables: Sequence[Mapping[str, str]] = ({},),
+        checkouts: Sequence[Path] = (Path(),),
     ) -> None:
         self.workers: list[Worker] = []
         self.crashes: list[str] = []
@@ -120,6 +122,7 @@ class Fleet:
         self._options = options
         self._app = app
         self._variables = variables
+        self._checkouts = checkouts
         self._numbers = itertools.count(1)
         self._dying: list[Worker] = []
 
@@ -144,7 +147,8 @@ class Fleet:
         number = next(self._numbers)
         name = f"chaos-{os.getpid()}-{number}@localhost"
         command = [
-            *(sys.executable, "-m", "celery", "-A", self._app, "worker", "-n", name, "-Q", QUEUES),
+            *(sys.executable, "-m", "celery", f"--workdir={self._checkouts[place % len(self._checkouts)].resolve()}"),
+            *("-A", self._app, "worker", "-n", name, "-Q", QUEUES),
             *(f"--concurrency={self.concurrency}", "--without-mingle", "--without-gossip", *self._options),
         ]
         environment = {**self._environment, **self._variables[place % len(self._variables)]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaos.clocks import SKEWS, library, skewed
@@ -17,7 +18,6 @@ from worker.settings import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from chaos.corpus import Corpus
     from chaos.plan import Counts
@@ -60,8 +60,8 @@ class RunOptions:
         own_results: the results have a Redis of their own.
         recycle: number of jobs after which a pool process is replaced; 0: never.
         skew: seconds by which, of three workers' clocks, one is ahead and one behind.
-        visibility: seconds until a message comes back that a worker holds which may be alive. Long, it shows what had
-            to wait for it though its worker was dead.
+        visibility: seconds until stock Celery delivers a message again.
+        beside: a checkout of another version, of which every second worker is.
     """
 
     jobs: int
@@ -77,6 +77,7 @@ class RunOptions:
     recycle: int = 0
     skew: float = 0.0
     visibility: int = VISIBILITY_SECONDS
+    beside: Path | None = None
 
 
 @contextlib.contextmanager
@@ -133,6 +134,7 @@ def stage(
                 options=[*celery_options, *([f"--max-tasks-per-child={options.recycle}"] if options.recycle else [])],
                 app="chaos.stock" if options.transport == "stock" else "worker.app",
                 variables=[skewed(options.skew * share, faketime) for share in SKEWS],
+                checkouts=[Path.cwd(), options.beside or Path.cwd()],
             )
         )
         missing = ["clocks that are wrong: libfaketime is not installed"] if options.skew and faketime is None else []

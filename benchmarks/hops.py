@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 WARM_UP = 20
 HOPS = (
     "client: check, encode, send",
-    "the worker's main process wakes and takes the job",
-    "to a pool process, decode, check; encode the answer, send it",
+    "a process wakes, takes the job, decodes and checks it; encodes the answer, sends it",
     "the search itself, by the answer's trace",
     "Redis stores and publishes the answer",
     "client: receive, decode, return",
@@ -83,13 +82,11 @@ def hops(start: float, end: float, commands: Sequence[Command], job_ms: float) -
         commands: what Redis ran meanwhile, in order.
         job_ms: the stages of its trace together.
     """
-    sent, taken = _first(commands, "LPUSH retrieval "), _first(commands, "HSET unacked ")
+    sent = _first(commands, "LPUSH retrieval ")
     stored, published = _first(commands, "SETEX celery-task-meta"), _first(commands, "PUBLISH celery-task-meta")
     received = max(one.time for one in commands if one.time <= stored and one.text.startswith("EVAL"))
-    spans = (sent - start, taken - sent, received - taken, 0.0, published - received, end - published)
-    found = [span * 1000 for span in spans]
-    found[2], found[3] = found[2] - job_ms, job_ms
-    return found
+    spans = [1000 * span for span in (sent - start, received - sent, published - received, end - published)]
+    return [spans[0], spans[1] - job_ms, job_ms, *spans[2:]]
 
 
 def _first(commands: Sequence[Command], beginning: str) -> float:

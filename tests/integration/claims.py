@@ -27,7 +27,7 @@ from worker.queue.codec import JobResult
 from worker.queue.further_tasks import FurtherTasks
 from worker.queue.outcome import Answers, Outcome
 from worker.queue.processes.events import Events
-from worker.queue.processes.keeper import Keeper
+from worker.queue.processes.keeper import DeadProcess, Keeper
 from worker.queue.processes.process import Limits, Process, revocation_key
 from worker.queue.processes.table import Table
 from worker.queue.records import RecordStore, record_key
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from retrieval_client.errors import RetrievalError
     from worker.queue.outcome import DeliveredJob
+    from worker.queue.processes.keeper import Cause
 
 QUEUE, OTHER = "retrieval", "pipeline"
 RULES = Rules(tasks=("retrieve_top_k",), max_deliveries=3)
@@ -73,15 +74,20 @@ class Worker:
         url: URL of the broker.
         queues: names of the queues.
         rules: limits of messages.
-        urls: other URLs than that of the broker, for the process's ``claims``, ``records`` and ``other`` commands.
+        urls: other URLs than that of the broker, for the process's ``claims``, ``records`` and ``other`` commands, and
+            for those of the ``keeper``.
+        bundle: most jobs of a claim; none are answered together here.
 
     Attributes:
         jobs: the jobs that it ran, in their order.
         answer: answers a job, which the process holds meanwhile; a test may put another one in its place.
         keeper: the keeper.
+        slot: what the process does.
     """
 
-    def __init__(self, url: str, *queues: str, rules: Rules = RULES, urls: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, url: str, *queues: str, rules: Rules = RULES, urls: dict[str, str] | None = None, bundle: int = 1
+    ) -> None:
         self._urls = dict.fromkeys(("claims", "records", "other", "keeper"), url) | (urls or {})
         self._queues = queues or (QUEUE,)
         self._rules = rules
@@ -89,15 +95,16 @@ class Worker:
         self._app = Celery(set_as_current=False)
         self._clients = contextlib.ExitStack()
         self._alive, self._parent = os.pipe()
-        slot = self._table.slots[0]
-        self._claims = Claims(self._connect("claims"), self._queues, "host-1", slot.announce, rules.max_bytes)
+        self._bundle = bundle
+        self.slot = self._table.slots[0]
+        self._claims = Claims(self._connect("claims"), self._queues, "host-1", self.slot.announce, rules.max_bytes)
         self._store = RecordStore(self._connect("records"))
         self._other = self._connect("other")
         client = self._connect("keeper")
         store = RecordStore(client)
-        self.keeper = Keeper(
-            client, store, self._further(store), "host-1", self._queues, lambda: {0: slot}, rules, _KEPT_SECONDS
-        )
+        further = self._further(store)
+        slots = {0: self.slot}
+        self.keeper = Keeper(client, store, further, "host-1", self._queues, lambda: slots, rules, _KEPT_SECONDS)
         self.jobs: list[DeliveredJob] = []
         self.answer: Callable[[DeliveredJob], Outcome] = lambda _: DONE
 
@@ -132,12 +139,12 @@ class Worker:
 
     def run(self, until: Callable[[], object], most_jobs: int = 0) -> None:
         """Run the process until something holds, which another thread asks; or until it has run so many jobs."""
-        slot = self._table.slots[0]
-        slot.clear()
+        self.slot.clear()
+        process = self._process(most_jobs)
         has_ended = threading.Event()
         handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
         # As in the main process, until the process has its own handler.
-        signal.signal(signal.SIGTERM, lambda *_: setattr(slot, "is_leaving", True))
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self.slot, "is_leaving", True))
 
         def end() -> None:
             try:
@@ -150,7 +157,10 @@ class Worker:
             with ThreadPoolExecutor(1) as executor:
                 ending = executor.submit(end)
                 try:
-                    self._process(most_jobs).run()
+                    process.run()
+                except BaseException:
+                    process._wake.close()
+                    raise
                 finally:
                     has_ended.set()
                 ending.result()
@@ -168,6 +178,10 @@ class Worker:
         self.keeper._next_beat = self.keeper._next_look = self.keeper._next_dead = float("-inf")
         self.keeper._turn(time.monotonic())
 
+    def settle(self, cause: Cause = "") -> None:
+        """Requeue what the process held, as if it were gone, and why."""
+        self.keeper._settle(DeadProcess.of(self.slot, cause))
+
     def revoke(self, task_id: str) -> None:
         """Revoke a job."""
         self._table.head.revoke(revocation_key(task_id))
@@ -182,9 +196,9 @@ class Worker:
             Answers({"retrieve_top_k": (RetrieveTopK, unused)}, unused, self._find, AnsweredTogether(unused, unused)),
             self._further(self._store),
             self._rules,
-            Limits(0.0, most_jobs, 0, 1, 0.05, _KEPT_SECONDS),
+            Limits(0.0, most_jobs, 0, self._bundle, 0.05, _KEPT_SECONDS),
             self._table.head,
-            self._table.slots[0],
+            self.slot,
             Events(self._app, "w@host", self._table.head),
             self._alive,
         )

@@ -169,7 +169,7 @@ class Deadly(tuple[str, ...]):
 def test_a_message_that_kills_whoever_reads_it_ends_as_a_dead_letter(
     url: str, broker: redis.Redis, refused: int
 ) -> None:
-    """It counts, and messages taken with it do not; if the process that should dead-letter it dies, no other reads it."""
+    """It counts, messages taken with it do not; if the process that should dead-letter it dies, no other reads it."""
     tasks = [*["unknown"] * refused, "deadly", *["retrieve_top_k"] * 3]
     broker.lpush(QUEUE, *(envelope(f"{number}", task=task) for number, task in enumerate(tasks)))
     jobs, deaths = [], 0

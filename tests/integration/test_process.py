@@ -226,6 +226,35 @@ def test_owners_are_renewed_while_a_job_runs(broker: redis.Redis, links: dict[st
     assert linked.take(1) == ["job"]
 
 
+def test_a_process_that_does_not_run_what_it_took_is_found(url: str, broker: redis.Redis) -> None:
+    """It has had the same messages for three renewals and says that it is idle: it was stopped, and is to be killed."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, envelope("job"))
+    with Worker(url) as worker:
+        worker.slot.announce([place])
+        worker.slot.state = State.IDLE
+        for claims, stuck in ((0, set()), (0, set()), (1, set()), (1, set()), (1, {0})):
+            worker.slot.claims = claims
+            worker.maintain()
+            assert worker.keeper.stuck == stuck
+
+
+def test_nothing_is_requeued_when_redis_clock_has_jumped(url: str, broker: redis.Redis) -> None:
+    """The keys of all owners expire then: they get the time to be renewed."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, envelope("job"))
+    with Worker(url) as worker:
+        worker.maintain()
+        broker.zadd(keys.OWNERS, {place: 1})
+        clock, seen = worker.keeper._seen
+        worker.keeper._seen = (clock - 60.0, seen)
+        worker.maintain()
+        assert places(broker) == {"inflight": 1}
+        assert worker.keeper._next_dead > time.monotonic() + LIFE_SECONDS / 2
+        worker.maintain()
+        assert places(broker) == {"queue": 1}
+
+
 @pytest.mark.parametrize("priority", [1, 9])
 def test_priorities_of_stock_producers_are_refused(url: str, broker: redis.Redis, priority: int) -> None:
     """Also those that they write to lists that no process reads; their senders get a failure."""

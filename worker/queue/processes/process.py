@@ -201,7 +201,7 @@ class Process:
 
     def _work(self, messages: Sequence[ClaimedMessage]) -> None:
         started = time.perf_counter()
-        self._slot.read(messages[0].place, together=len(messages) > 1)
+        self._slot.begin_reading(messages[0].place, together=len(messages) > 1)
         jobs = self._kept(self._accepted(self._of_one_list(messages)))
         if not jobs:
             return

@@ -122,7 +122,7 @@ class Slot(ctypes.Structure):
         """List that holds the jobs that run."""
         return bytes(self._place).decode()
 
-    def read(self, place: str, *, together: bool) -> None:
+    def begin_reading(self, place: str, *, together: bool) -> None:
         """Note that messages are read, which may end the process; first that what it had before is not ended.
 
         Args:

@@ -70,12 +70,13 @@ test-peers: $(TESTS_INSTALLED)  ## our figures and tables beside ranx, LangChain
 	$(call PYTEST,logical) -m peers
 
 # What depends on the broker's server, on another one than the bundled Valkey.
-ON_REDIS = $(wildcard tests/integration/test_transport*.py tests/integration/test_client_*.py) $(addprefix tests/integration/test_, \
-  async_client.py cache.py dead_letters.py delayed.py durability.py priorities.py redis_as_shipped.py results.py) \
+ON_REDIS = $(wildcard tests/integration/test_client_*.py) $(addprefix tests/integration/test_, \
+  async_client.py cache.py dead_letters.py delayed.py durability.py priorities.py process.py redis_as_shipped.py \
+  results.py too_long.py) \
   $(addprefix tests/acceptance/test_,acknowledgement.py chaos.py each_task.py guarded_redis.py nothing_lost.py)
 REDIS_SERVER ?= redis-server
 
-test-redis: $(TESTS_INSTALLED)  ## transport, client, users and the chaos slice on the redis-server of PATH; REDIS_SERVER=valkey-server
+test-redis: $(TESTS_INSTALLED)  ## claims, client, users and the chaos slice on the redis-server of PATH; REDIS_SERVER=valkey-server
 	REDIS_SERVER=$(REDIS_SERVER) $(call PYTEST,logical) $(ON_REDIS)
 
 RUNS ?= 20

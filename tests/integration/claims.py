@@ -1,35 +1,51 @@
-"""Shared by the tests of the transport: a consumer over it, messages, and where they are in Redis."""
+"""Shared by the tests of claims: a pool process with its keeper, messages, and where they are in Redis."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import socket
+import signal
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import redis
-from kombu import Connection, Consumer, Queue
-from tests.waiting import PATIENCE, wait_for
+from celery import Celery
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+from tests.waiting import wait_for
 
-from worker.queue.transport import TRANSPORT, keys
+from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.jobs import as_error
+from worker.queue.claims import Claims
+from worker.queue.codec import JobResult
+from worker.queue.further_tasks import FurtherTasks
+from worker.queue.outcome import Answers, Outcome
+from worker.queue.processes.events import Events
+from worker.queue.processes.keeper import DeadProcess, Keeper
+from worker.queue.processes.process import Limits, Process, revocation_key
+from worker.queue.processes.table import Table
+from worker.queue.records import RecordStore, record_key
+from worker.queue.together import AnsweredTogether
+from worker.queue.transport import keys, owners
 from worker.queue.transport.inspection import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from retrieval_client.errors import RetrievalError
-    from worker.queue.transport.channel import Channel
-    from worker.queue.transport.claim import Claim
-    from worker.queue.transport.qos import QoS
+    from worker.queue.outcome import DeliveredJob
+    from worker.queue.processes.keeper import Cause
 
 QUEUE, OTHER = "retrieval", "pipeline"
 RULES = Rules(tasks=("retrieve_top_k",), max_deliveries=3)
+DONE = Outcome("SUCCESS", JobResult({"status": "empty", "chunks": []}, "<empty>"))
+_KEPT_SECONDS = 60
 
 
 def envelope(task_id: str, **headers: Any) -> bytes:
@@ -47,142 +63,171 @@ def envelope(task_id: str, **headers: Any) -> bytes:
 
 def ids(client: redis.Redis, queue: str = QUEUE) -> list[str]:
     """Task ids of a queue, the next one first."""
-    return [json.loads(raw)["headers"]["id"] for raw in client.lrange(queue, 0, -1)][::-1]
+    messages: Any = client.lrange(queue, 0, -1)
+    return [json.loads(raw)["headers"]["id"] for raw in messages][::-1]
 
 
 class Worker:
-    """A consumer over the transport, as Celery is one, and what it was handed."""
+    """A pool process and the keeper of its main process; both run in this thread, while a test has them run.
+
+    Args:
+        url: URL of the broker.
+        queues: names of the queues.
+        rules: limits of messages.
+        urls: other URLs than that of the broker, for the process's ``claims``, ``records`` and ``other`` commands, and
+            for those of the ``keeper``.
+        bundle: most jobs of a claim; none are answered together here.
+
+    Attributes:
+        jobs: the jobs that it ran, in their order.
+        answer: answers a job, which the process holds meanwhile; a test may put another one in its place.
+        keeper: the keeper.
+        slot: what the process does.
+    """
 
     def __init__(
-        self,
-        url: str,
-        *queues: str,
-        prefetch: int = 0,
-        rules: Rules = RULES,
-        deliveries: QoS | None = None,
-        **options: Any,
+        self, url: str, *queues: str, rules: Rules = RULES, urls: dict[str, str] | None = None, bundle: int = 1
     ) -> None:
-        self._url = url
-        self.got: list[Any] = []
-        self.failures: dict[str, RetrievalError] = {}
-        self.connection = Connection(url, transport=TRANSPORT, transport_options={"rules": rules, **options})
-        self.connection.transport.answer = self.failures.update
-        self.connection.transport.deliveries = deliveries
-        self.channel: Channel = self.connection.channel()
-        self.channel.basic_qos(0, prefetch, False)
-        self.consumer = Consumer(self.channel, [Queue(name, routing_key=name) for name in queues or (QUEUE,)])
-        self.consumer.on_message = self.got.append
-        self.consumer.consume()
+        self._urls = dict.fromkeys(("claims", "records", "other", "keeper"), url) | (urls or {})
+        self._queues = queues or (QUEUE,)
+        self._rules = rules
+        self._table = Table(1)
+        self._app = Celery(set_as_current=False)
+        self._clients = contextlib.ExitStack()
+        self._alive, self._parent = os.pipe()
+        self._bundle = bundle
+        self.slot = self._table.slots[0]
+        self._claims = Claims(self._connect("claims"), self._queues, "host-1", self.slot.announce, rules.max_bytes)
+        self._store = RecordStore(self._connect("records"))
+        self._other = self._connect("other")
+        client = self._connect("keeper")
+        store = RecordStore(client)
+        further = self._further(store)
+        slots = {0: self.slot}
+        self.keeper = Keeper(client, store, further, "host-1", self._queues, lambda: slots, rules, _KEPT_SECONDS)
+        self.jobs: list[DeliveredJob] = []
+        self.answer: Callable[[DeliveredJob], Outcome] = lambda _: DONE
+
+    def _connect(self, use: str) -> redis.Redis:
+        client = redis.Redis.from_url(self._urls[use], retry=Retry(NoBackoff(), 0), socket_timeout=5)
+        return self._clients.enter_context(client)
+
+    def _further(self, store: RecordStore) -> FurtherTasks:
+        return FurtherTasks(self._app, store, _KEPT_SECONDS)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(redis.RedisError, OSError):
-            self.end_waiting()
-        with contextlib.suppress(redis.RedisError, OSError):
-            self.connection.release()
+        self._clients.close()
+        for end in (self._alive, self._parent):
+            os.close(end)
 
     @property
     def ids(self) -> list[str]:
-        return [message.headers["id"] for message in self.got]
+        """Ids of the jobs that it ran."""
+        return [job.id for job in self.jobs]
 
     @property
-    def claim(self) -> Claim:
-        return self.channel._claims[QUEUE]
+    def failures(self) -> dict[str, RetrievalError]:
+        """Failures that are stored, by the ids of the jobs."""
+        with redis.Redis.from_url(self._urls["keeper"]) as client:
+            names: Any = client.keys(record_key("*"))
+            stored: Any = [client.get(name) for name in names]
+        records = [json.loads(value) for value in stored]
+        return {record["task_id"]: as_error(record["result"]) for record in records if record["status"] == "FAILURE"}
 
-    def drain(self, until: Callable[[], bool]) -> None:
-        """Do what an event loop does, until something holds."""
-        deadline = time.monotonic() + PATIENCE
-        while not until():
-            assert time.monotonic() < deadline, "it did not come true in time"
-            with contextlib.suppress(TimeoutError):
-                self.connection.drain_events(timeout=0.01)
+    def run(self, until: Callable[[], object], most_jobs: int = 0) -> None:
+        """Run the process until something holds, which another thread asks; or until it has run so many jobs."""
+        self.slot.clear()
+        process = self._process(most_jobs)
+        has_ended = threading.Event()
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
+        # As in the main process, until the process has its own handler.
+        signal.signal(signal.SIGTERM, lambda *_: setattr(self.slot, "is_leaving", True))
+
+        def end() -> None:
+            try:
+                wait_for(lambda: has_ended.is_set() or until())
+            finally:
+                if not has_ended.is_set():
+                    os.kill(os.getpid(), signal.SIGTERM)
+
+        try:
+            with ThreadPoolExecutor(1) as executor:
+                ending = executor.submit(end)
+                try:
+                    process.run()
+                except BaseException:
+                    process._wake.close()
+                    raise
+                finally:
+                    has_ended.set()
+                ending.result()
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
 
     def take(self, count: int) -> list[str]:
-        self.drain(lambda: len(self.got) >= count)
+        """Run so many jobs, and no more; return the ids of all that it ran so far."""
+        self.run(lambda: False, count)
         return self.ids
 
-    def end_waiting(self) -> None:
-        """Have Redis answer the claims that wait, as after their time: a stop waits for each for up to a second."""
-        connections = [claim.connection for claim in self.channel._claims.values() if claim.since is not None]
-        addresses = ["{}:{}".format(*one._sock.getsockname()) for one in connections if one._sock is not None]
-        with redis.Redis.from_url(self._url, socket_timeout=1) as client:
-            for one in client.client_list():
-                if one["addr"] in addresses:
-                    client.client_unblock(int(one["id"]))
-
-    def blame(self, *messages: Any) -> None:
-        """Jobs whose process died unasked."""
-        for message in messages:
-            self.channel.qos.blame(message.delivery_tag)
-            message.reject(requeue=True)
-
     def maintain(self) -> None:
-        """Run the maintenance that is due every few seconds, from now on only here."""
-        channel = self.channel
-        channel._promoted = channel._maintained = channel._looked = float("-inf")
-        channel.maintain()
-        channel._promoted = channel._maintained = channel._looked = float("inf")
+        """Do all that the keeper does every few seconds."""
+        self.keeper._next_beat = self.keeper._next_look = self.keeper._next_dead = float("-inf")
+        self.keeper._turn(time.monotonic())
+
+    def settle(self, cause: Cause = "") -> None:
+        """Requeue what the process held, as if it were gone, and why."""
+        self.keeper._settle(DeadProcess.of(self.slot, cause))
+
+    def revoke(self, task_id: str) -> None:
+        """Revoke a job."""
+        self._table.head.revoke(revocation_key(task_id))
+
+    def _process(self, most_jobs: int) -> Process:
+        unused: Any = None
+        return Process(
+            self._claims,
+            self._queues,
+            self._store,
+            self._other,
+            Answers({"retrieve_top_k": (RetrieveTopK, unused)}, unused, self._find, AnsweredTogether(unused, unused)),
+            self._further(self._store),
+            self._rules,
+            Limits(0.0, most_jobs, 0, self._bundle, 0.05, _KEPT_SECONDS),
+            self._table.head,
+            self.slot,
+            Events(self._app, "w@host", self._table.head),
+            self._alive,
+        )
+
+    def _find(self, job: DeliveredJob, *_: Any) -> Outcome:
+        self.jobs.append(job)
+        return self.answer(job)
 
 
 def places(client: redis.Redis) -> dict[str, int]:
     """Where messages are, and how many."""
-    found = {"queue": client.llen(QUEUE), "unacked": client.hlen(keys.UNACKED), "dead": client.xlen(keys.dead(QUEUE))}
-    found["delayed"] = client.zcard(keys.delayed(QUEUE))
-    found["put off"] = client.llen(keys.deferred(QUEUE))
-    found["inflight"] = sum(client.llen(place) for place in client.keys(f"{QUEUE}.inflight.*"))
-    return {name: count for name, count in found.items() if count}
+    counts: dict[str, Any] = {
+        "queue": client.llen(QUEUE),
+        "unacked": client.hlen(keys.UNACKED),
+        "dead": client.xlen(keys.dead(QUEUE)),
+        "delayed": client.zcard(keys.delayed(QUEUE)),
+        "deferred": client.llen(keys.deferred(QUEUE)),
+        "inflight": sum(client.llen(place) for place in client.keys(f"{QUEUE}.inflight.*")),
+    }
+    return {name: count for name, count in counts.items() if count}
 
 
 def declare_dead(client: redis.Redis) -> None:
-    """Let an owner's key expire, as if it had been silent for long enough."""
-    for key in client.keys("retrieval-worker.owner.*"):
-        client.delete(key)
-
-
-class Proxy:
-    """Stands between a worker and Redis, and can stop passing on what one of them says.
-
-    Attributes:
-        mute: nothing that Redis says is passed on, on connections made before.
-        deaf: nothing that is said to it.
-    """
-
-    def __init__(self, port: int) -> None:
-        self._to = ("127.0.0.1", port)
-        self.mute, self.deaf = threading.Event(), threading.Event()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._open: list[Any] = []
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def await_connections(self, count: int) -> None:
-        """Wait until this many connections have been made."""
-        wait_for(lambda: len(self._open) >= 2 * count)
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                server = socket.create_connection(self._to)
-                ways = ((client, server, self.deaf), (server, client, self.mute))
-                passing = [(*way, way[2].is_set()) for way in ways]
-                self._open += [client, server]  # whoever counts them may stop them
-                for way in passing:
-                    threading.Thread(target=self._pass, args=way, daemon=True).start()
-
-    @staticmethod
-    def _pass(source: Any, target: Any, stop: threading.Event, immune: bool) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                if immune or not stop.is_set():
-                    target.sendall(data)
-
-    def close(self) -> None:
-        self._listener.close()
-        for sock in self._open:
-            sock.close()
+    """Have all owners been silent for long enough to count as dead."""
+    silent_since: Any = client.time()[0] - owners.LIFE_SECONDS
+    places: Any = client.zrange(keys.OWNERS, 0, -1)
+    for place in places:
+        client.delete(keys.owner_key(keys.parse_inflight(place.decode())[1]))
+        client.zadd(keys.OWNERS, {place: silent_since})
 
 
 def run_script(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:

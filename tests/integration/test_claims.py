@@ -22,10 +22,11 @@ from worker.cli.devstack.processes import free_port
 from worker.cli.devstack.redis import NAMED_BY, missing_tls, redis_server
 from worker.queue.claims import ALONE, ANSWERED, COUNTED, UNCOUNTED, ClaimedMessage, Claims, Tidier, renew
 from worker.queue.overview import Overview
-from worker.queue.transport import dead_letters, delayed, keys, owners
+from worker.queue.transport import dead_letters, delayed, keys
 from worker.queue.transport.excerpts import is_excerpt
 from worker.queue.transport.inspection import Rules
 
+from .claims import declare_dead
 from .faulty_link import FaultyLink, faulty_link
 
 if TYPE_CHECKING:
@@ -122,13 +123,6 @@ def counts(broker: redis.Redis) -> dict[str, str]:
     return {names[key[:40]] + key[40:]: value for key, value in marks.items()}
 
 
-def expire(broker: redis.Redis) -> None:
-    """Have the owners been silent for long enough to count as dead."""
-    for place in places(broker):
-        broker.delete(keys.owner_key(keys.parse_inflight(place)[1]))
-        broker.zadd(keys.OWNERS, {place: broker.time()[0] - owners.LIFE_SECONDS})
-
-
 def drain(claims: Claims, limit: int = 3) -> list[str]:
     """Take and answer all that waits."""
     answered: list[str] = []
@@ -221,17 +215,20 @@ def test_messages_are_given_back_and_delayed(broker: redis.Redis, process: Calla
     assert drain(claims) == [*"124567", "changed"]
 
 
-def test_a_refused_message_becomes_a_dead_letter(broker: redis.Redis, process: Callable[..., Claims]) -> None:
-    """Out of the process' list, with the number of processes that died of it."""
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_refused_message_becomes_one_dead_letter(
+    broker: redis.Redis, process: Callable[..., Claims], is_full: bool
+) -> None:
+    """Out of the process' list, with the number of processes that died of it; repeated, it becomes no second one."""
     fill(broker, *"01")
     broker.hset(keys.deliveries(QUEUE), keys.digest(b"0"), 5)
     (message,) = process().take(1)
     assert (message.count, message.alone) == (5, False)
-    with broker.pipeline(transaction=False) as pipe:
-        dead_letters.dead_letter(pipe, QUEUE, message.place, message.raw, {"reason": "max_deliveries"}, Rules())
-        assert pipe.execute() == [5]
-    ((_, letter),) = broker.xrange(keys.dead(QUEUE))
-    assert letter[b"deliveries"] == b"5"
+    letter = (QUEUE, message.place, message.raw, {"reason": "max_deliveries"}, Rules())
+    with full(broker) if is_full else contextlib.nullcontext():
+        assert [dead_letters.dead_letter(broker, *letter) for _ in range(2)] == [5, None]
+    ((_, fields),) = broker.xrange(keys.dead(QUEUE))
+    assert fields == {b"deliveries": b"5", b"reason": b"max_deliveries"}
     assert (held(broker), counts(broker)) == ([], {})
 
 
@@ -256,6 +253,7 @@ def test_only_an_excerpt_of_a_long_message_is_taken(
     claims = process(longest=100_000)
     if way == "wait":
         assert claims.wait(1) == []
+        assert [is_excerpt(text.encode()) for text in held(broker)] == [True]  # else idle processes would pass it round
     (message,) = claims.take(1)
     assert is_excerpt(message.raw)
     assert broker.lrange(message.place, 0, -1) == [message.raw]
@@ -429,7 +427,7 @@ def test_a_bundle_of_a_killed_worker_runs_alone(server: Redis, broker: redis.Red
         broker.zadd(keys.OWNERS, {place: 1})
     Tidier(broker).tidy_dead()
     assert len(held(broker)) == 3  # its keys have not expired
-    expire(broker)
+    declare_dead(broker)
     Tidier(broker).tidy_dead()
     assert waiting(broker) == [*"01234"]
     assert counts(broker) == {f"{number}:alone": "1" for number in range(3)}
@@ -443,7 +441,7 @@ def test_a_message_that_was_alone_counts(broker: redis.Redis, process: Callable[
         if expected == {"0": "4", "0:alone": "2"}:
             broker.hset(keys.deliveries(QUEUE), f"{keys.digest(b'0')}:alone", 1)
         process().take(1)
-        expire(broker)
+        declare_dead(broker)
         Tidier(broker).tidy_dead()
         assert counts(broker) == expected
     assert waiting(broker) == ["0", "1"]
@@ -553,37 +551,19 @@ def test_an_owner_that_was_tidied_up_takes_nothing_more(broker: redis.Redis, pro
     assert drain(slow) == [*"0123"]
 
 
-def test_workers_of_the_last_version_rescue_what_a_dead_process_held(
-    broker: redis.Redis, process: Callable[..., Claims]
-) -> None:
-    """A rolling change: they know the keys, and count each message."""
-    fill(broker, *"0123")
-    claims = process()
-    claims.take(2)
-    owners.requeue_dead(broker)
-    assert len(held(broker)) == 2  # alive
-    expire(broker)
-    owners.requeue_dead(broker)
-    assert waiting(broker) == [*"0123"]
-    assert counts(broker) == {"0": "1", "1": "1"}
-    assert claims.take(1) == []  # which finds that out
-    assert texts(claims.take(1)) == ["0"]
-
-
 @pytest.mark.parametrize(("held_texts", "count"), [("0", {"0": "1"}), ("012", {f"{n}:alone": "1" for n in range(3)})])
 def test_what_a_worker_of_the_last_version_held_is_rescued(
     server: Redis, broker: redis.Redis, held_texts: str, count: dict[str, str]
 ) -> None:
-    """And the way back. A command of its connection may still arrive: its list is looked at for a while."""
+    """A rolling change. A command of its connection may still arrive: its list is looked at for a while."""
     with connect(server) as client:
-        heart = owners.Heart(client, "host-3")
-        place = keys.inflight(QUEUE, heart.add(client, QUEUE))
-        heart.stop()
+        place = keys.inflight(QUEUE, "host-3-0123456789ab")
+        renew(client.execute_command, {place: keys.owner_value("host-3", 0)})
         tidier = Tidier(client)
         fill(broker, *held_texts, queue=place)
         tidier.tidy_dead()
         assert waiting(broker) == []
-        expire(broker)
+        declare_dead(broker)
         tidier.tidy_dead()
         assert (waiting(broker), counts(broker)) == ([*held_texts], count)
         fill(broker, "9", queue=place)
@@ -818,7 +798,7 @@ def test_claims_over_tls(tmp_path: Path) -> None:
 
 # --- any order --------------------------------------------------------------------------------------
 
-KINDS = "take take take wait answer give_back delay reply command kill expire expire_for_old push"
+KINDS = "take take take wait answer give_back delay reply command kill expire push"
 STEPS = st.lists(
     st.tuples(st.sampled_from(KINDS.split()), st.integers(0, 1), st.integers(1, 8)), min_size=20, max_size=60
 )
@@ -843,9 +823,9 @@ def test_whatever_happens_every_message_is_answered(server: Redis, steps: list[t
             elif step == "kill":
                 crew[who].leave()
                 crew[who] = Member(server, link, answered)
-            elif step.startswith("expire"):
-                expire(broker)
-                Tidier(direct).tidy_dead() if step == "expire" else owners.requeue_dead(direct)
+            elif step == "expire":
+                declare_dead(broker)
+                Tidier(direct).tidy_dead()
             elif step != "push":
                 with contextlib.suppress(*LOST):
                     crew[who].act(step, number)
@@ -855,7 +835,7 @@ def test_whatever_happens_every_message_is_answered(server: Redis, steps: list[t
             member.leave()
         link.lose("reply")
         link.lost("reply")
-        expire(broker)
+        declare_dead(broker)
         Tidier(direct).tidy_dead()
         for tag in broker.zrange(keys.delayed(QUEUE), 0, -1):
             broker.zadd(keys.delayed(QUEUE), {tag: 1})

@@ -1,172 +1,316 @@
-"""A pool process that claims for itself, on a real server: its messages outlive whatever breaks between two steps."""
+"""A pool process and its keeper, on a real server: its messages outlive whatever breaks between two steps."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
-import signal
-import threading
+import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from celery import Celery
-from redis.backoff import NoBackoff
-from redis.retry import Retry
+from kombu import Connection, Producer
 from tests.waiting import wait_for
 
-from chaos.jobs import envelope
-from retrieval_client.contract.jobs import RetrieveTopK
-from worker.cli.devstack.redis import redis_server
-from worker.queue.claims import Claims
-from worker.queue.outcome import Answers, outcome_of
-from worker.queue.processes.events import Events
-from worker.queue.processes.keeper import DeadProcess, Keeper
-from worker.queue.processes.process import Limits, Process, revocation_key
-from worker.queue.processes.table import State, Table
-from worker.queue.records import RecordStore, record_key
-from worker.queue.together import AnsweredTogether
+from worker.queue.processes.table import State
+from worker.queue.records import record_key
 from worker.queue.transport import keys
-from worker.queue.transport.inspection import Rules
+from worker.queue.transport.dead_letters import every
+from worker.queue.transport.owners import LIFE_SECONDS
 
+from .claims import DONE, OTHER, QUEUE, RULES, Worker, envelope, ids, places
 from .faulty_link import FaultyLink, faulty_link
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from worker.cli.devstack.redis import Redis
-    from worker.settings import Settings
+    from worker.cli.devstack.stack import Stack
+    from worker.queue.outcome import DeliveredJob, Outcome
 
     from .faulty_link import Fault
 
-QUEUE = "retrieval"
-JOB = json.dumps([[{"query_embedding": [0.5] * 768, "principal": {"user_id": "u1"}}], {}, {}])
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
-    with redis_server(tmp_path_factory.mktemp("redis")) as running:
-        yield running
+@pytest.fixture
+def links(stack: Stack) -> Iterator[dict[str, FaultyLink]]:
+    """A way to Redis for each of the three clients of a process, and for the keeper's."""
+    with contextlib.ExitStack() as opened:
+        names = ("claims", "records", "other", "keeper")
+        yield {name: opened.enter_context(faulty_link(stack.redis.port)) for name in names}
 
 
 @pytest.fixture
-def broker(server: Redis) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(server.url()) as client:
-        client.flushall()
-        yield client
+def linked(stack: Stack, url: str, links: dict[str, FaultyLink]) -> Iterator[Worker]:
+    """A process behind them, with the rights of a worker."""
+    urls = {name: stack.redis.url(0, "worker", port=link.port) for name, link in links.items()}
+    with Worker(url, urls=urls) as worker:
+        yield worker
 
 
-@pytest.fixture
-def links(server: Redis) -> Iterator[dict[str, FaultyLink]]:
-    """A way to Redis for each of the three clients of a process."""
-    with contextlib.ExitStack() as stack:
-        yield {name: stack.enter_context(faulty_link(server.port)) for name in ("claims", "records", "other")}
-
-
-@pytest.fixture
-def run(
-    server: Redis, links: dict[str, FaultyLink], make_settings: Callable[..., Settings]
-) -> Iterator[Callable[..., None]]:
-    """Runs a process in this thread until something came true."""
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
-    alive, parent = os.pipe()
-
-    opened = contextlib.ExitStack()
-
-    def connect(name: str) -> redis.Redis:
-        url = server.url(user="worker", port=links[name].port)
-        return opened.enter_context(redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=5))
-
-    def run_until(is_done: Callable[[], object], *, revoked: str = "") -> None:
-        settings = make_settings(trust_queue=True)
-        table = Table(1)
-        if revoked:
-            table.head.revoke(revocation_key(revoked))
-        together = AnsweredTogether(settings, lambda: pytest.fail("no bundle here"))
-        tasks: dict[str, Any] = {"retrieve_top_k": (RetrieveTopK, lambda *_: {"status": "empty", "chunks": []})}
-        pool_process = Process(
-            Claims(connect("claims"), [QUEUE], "host-1", table.slots[0].announce),
-            [QUEUE],
-            RecordStore(connect("records"), is_on_broker=True),
-            connect("other"),
-            Answers(tasks, settings, outcome_of, together),
-            Rules(tasks=("retrieve_top_k",)),
-            Limits(5.0, 0, 0, 1, 0.05, 60),
-            table.head,
-            table.slots[0],
-            Events(Celery(set_as_current=False), "w@host", table.head),
-            alive,
-        )
-
-        def stop() -> None:
-            try:
-                wait_for(is_done)
-            finally:
-                os.kill(os.getpid(), signal.SIGTERM)
-
-        thread = threading.Thread(target=stop)
-        thread.start()
-        pool_process.run()
-        thread.join()
-        assert table.slots[0].state != State.RUNNING
-
-    with opened:
-        yield run_until
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-    for end in (alive, parent):
-        os.close(end)
+# --- one process ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("client", ["claims", "records", "other"])
 @pytest.mark.parametrize("fault", ["command", "reply"])
 @pytest.mark.parametrize("number", range(14))
 def test_a_message_is_answered_whichever_connection_breaks(
-    broker: redis.Redis,
-    links: dict[str, FaultyLink],
-    run: Callable[[Callable[[], object]], None],
-    client: str,
-    fault: Fault,
-    number: int,
+    broker: redis.Redis, links: dict[str, FaultyLink], linked: Worker, client: str, fault: Fault, number: int
 ) -> None:
     """Between its claim and its outcome nothing acknowledges it; afterwards nothing of it is left."""
     links[client].lose(fault, number)
     for name in ("1", "2", "3"):
-        broker.lpush(QUEUE, envelope(name, "retrieve_top_k", JOB))
-    run(lambda: broker.exists(*map(record_key, "123")) == 3 and not broker.keys("*.inflight.*"))
+        broker.lpush(QUEUE, envelope(name))
+    linked.run(lambda: broker.exists(*map(record_key, "123")) == 3 and not broker.keys("*.inflight.*"))
     records: list[Any] = [json.loads(broker.get(record_key(name)) or b"{}") for name in "123"]  # type: ignore[arg-type] # bytes
     assert [record["status"] for record in records] == ["SUCCESS"] * 3
+    assert linked.slot.state != State.RUNNING
     assert not broker.exists(QUEUE, keys.deliveries(QUEUE))
     assert broker.keys("*.inflight.*") == []
 
 
-def test_a_job_revoked_before_the_process_began_does_not_run(broker: redis.Redis, run: Callable[..., None]) -> None:
+def test_a_job_revoked_before_the_process_began_does_not_run(url: str, broker: redis.Redis) -> None:
     """A process that replaces another one knows what was revoked before."""
-    broker.lpush(QUEUE, envelope("1", "retrieve_top_k", JOB))
-    run(lambda: broker.exists(record_key("1")) and not broker.keys("*.inflight.*"), revoked="1")
+    broker.lpush(QUEUE, envelope("1"))
+    with Worker(url) as worker:
+        worker.revoke("1")
+        worker.run(lambda: broker.exists(record_key("1")) and not places(broker))
+        assert worker.ids == []
     assert json.loads(broker.get(record_key("1")) or b"{}")["status"] == "REVOKED"
+
+
+def test_a_job_costs_two_commands(url: str, broker: redis.Redis) -> None:
+    """Its outcome is stored by one, and the next one acknowledges it and takes the next job; Redis' time is known."""
+    broker.lpush(QUEUE, *(envelope(f"{number}") for number in range(12)))
+    with Worker(url) as worker:
+
+        def answer(job: DeliveredJob) -> Outcome:
+            if job.id == "1":
+                broker.config_resetstat()
+            if job.id == "11":
+                statistics.update(broker.info("commandstats"))
+            return DONE
+
+        statistics: dict[str, Any] = {}
+        worker.answer = answer
+        assert worker.take(12) == [f"{number}" for number in range(12)]
+    assert statistics["cmdstat_evalsha"]["calls"] == 20
+    assert not {"cmdstat_blmove", "cmdstat_rpop", "cmdstat_lrem", "cmdstat_hincrby"} & statistics.keys()
+
+
+def test_a_job_of_another_queue_does_not_wait(url: str, broker: redis.Redis) -> None:
+    """Two arrived at the same moment: the other one is for another process while this one runs."""
+    with Worker(url, QUEUE, OTHER) as worker:
+
+        def answer(_: DeliveredJob) -> Outcome:
+            waiting.append((broker.llen(QUEUE), broker.llen(OTHER)))
+            return DONE
+
+        def push_once_blocked() -> bool:
+            if broker.info("clients")["blocked_clients"] == 2 and not waiting:
+                with broker.pipeline() as pipe:
+                    pipe.lpush(QUEUE, envelope("a")).lpush(OTHER, envelope("b"))
+                    pipe.execute()
+                wait_for(lambda: len(waiting) == 2)
+            return len(waiting) == 2
+
+        waiting: list[tuple[Any, Any]] = []
+        worker.answer = answer
+        worker.run(push_once_blocked)
+        assert sorted(worker.ids) == ["a", "b"]
+    assert sorted(waiting[0]) == [0, 1]
+    assert waiting[1] == (0, 0)
+
+
+def test_jobs_in_a_flood_of_refused_messages_run_in_their_order(url: str, broker: redis.Redis) -> None:
+    """Once each, though many messages are taken at a time, and only one of the jobs among these runs."""
+    tasks = [*["unknown"] * 4, *["retrieve_top_k"] * 2] * 50
+    broker.lpush(QUEUE, *(envelope(f"{number}", task=task) for number, task in enumerate(tasks)))
+    with Worker(url, bundle=16) as worker:
+        worker.run(lambda: places(broker) == {"dead": 200})
+        assert worker.ids == [f"{number}" for number in range(300) if number % 6 >= 4]
+        assert worker.failures.keys() == {f"{number}" for number in range(300) if number % 6 < 4}
+
+
+# --- what the keeper does ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ignored", [False, True])
 def test_the_outcome_of_a_killed_process_is_of_the_job_that_it_ran(
-    server: Redis, broker: redis.Redis, ignored: bool
+    url: str, broker: redis.Redis, ignored: bool
 ) -> None:
     """Not of another id that its sender wrote into the message; none where the sender wants none."""
-    message = json.loads(envelope("mine", "retrieve_top_k", JOB))
-    message["headers"]["ignore_result"] = ignored
-    raw = json.dumps({"id": "yours", **message})
     place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
-    broker.lpush(place, raw)
-    slot = Table(1).slots[0]
-    slot.announce([place])
-    slot.begin(place, [("retrieve_top_k", "mine", 0)], 1.0, together=False)
-    with redis.Redis.from_url(server.url(user="worker")) as client:
-        rules = Rules(tasks=("retrieve_top_k",))
-        keeper = Keeper(client, RecordStore(client, is_on_broker=True), "host-1", [QUEUE], dict, rules, 60)
-        keeper.settle(DeadProcess.of(slot, "time limit"))
-        keeper.start()
-        wait_for(lambda: not broker.exists(place))
-        keeper.stop(5)
+    broker.lpush(place, json.dumps({"id": "yours", **json.loads(envelope("mine", ignore_result=ignored))}))
+    with Worker(url) as worker:
+        worker.slot.announce([place])
+        worker.slot.begin(place, [("retrieve_top_k", "mine", 0)], 1.0, together=False)
+        worker.settle("time limit")
     assert [broker.exists(record_key(task_id)) for task_id in ("mine", "yours")] == [not ignored, 0]
-    assert not broker.exists(QUEUE, keys.deferred(QUEUE), keys.deliveries(QUEUE))
+    assert places(broker) == {}
+    assert not broker.exists(keys.deliveries(QUEUE))
+
+
+class Died(BaseException):
+    """In place of a process's death: it does nothing more."""
+
+
+class Deadly(tuple[str, ...]):
+    """Names of tasks; a message of another one ends the process that inspects it."""
+
+    __slots__ = ()
+
+    def __contains__(self, name: object) -> bool:
+        if name == "deadly":
+            raise Died
+        return super().__contains__(name)
+
+
+@pytest.mark.parametrize("refused", [0, 15])
+def test_a_message_that_kills_whoever_reads_it_ends_as_a_dead_letter(
+    url: str, broker: redis.Redis, refused: int
+) -> None:
+    """It counts, messages taken with it do not; if the process that should dead-letter it dies, no other reads it."""
+    tasks = [*["unknown"] * refused, "deadly", *["retrieve_top_k"] * 3]
+    broker.lpush(QUEUE, *(envelope(f"{number}", task=task) for number, task in enumerate(tasks)))
+    jobs, deaths = [], 0
+    while places(broker) != {"dead": refused + 1}:
+        assert deaths < 10
+        with Worker(url, rules=replace(RULES, tasks=Deadly(RULES.tasks or ())), bundle=16) as worker:
+            try:
+                worker.run(lambda: places(broker).keys() <= {"dead", "deferred"})
+            except Died:
+                deaths += 1
+                worker.settle()
+            worker.maintain()
+            jobs += worker.ids
+    assert jobs == [f"{refused + number}" for number in (1, 2, 3)]
+    assert [letter.deliveries for letter in every(broker, QUEUE)] == [RULES.max_deliveries + 1, *[0] * refused]
+    assert not broker.exists(keys.deliveries(QUEUE))
+
+
+def test_deferred_messages_come_back_a_few_at_a_time(url: str, broker: redis.Redis) -> None:
+    """Only to an empty queue, in their order, two for each process; whatever is deferred in another queue."""
+    broker.lpush(keys.deferred(QUEUE), *(envelope(f"{number}") for number in range(70)))
+    broker.lpush(keys.deferred(OTHER), envelope("idle"))
+    broker.lpush(QUEUE, envelope("healthy"))
+    with Worker(url, QUEUE, OTHER) as worker:
+        worker.maintain()
+        assert (ids(broker), ids(broker, OTHER)) == (["healthy"], ["idle"])
+        broker.delete(QUEUE)
+        worker.maintain()
+        assert ids(broker) == ["0", "1"]
+        worker.maintain()
+        assert (ids(broker), broker.llen(keys.deferred(QUEUE))) == (["0", "1"], 68)
+
+
+def test_owners_are_renewed_while_a_job_runs(broker: redis.Redis, links: dict[str, FaultyLink], linked: Worker) -> None:
+    """With when it began; a renewal that failed is tried again at once, not when the next one is due."""
+    broker.lpush(QUEUE, envelope("job"))
+
+    def answer(_: DeliveredJob) -> Outcome:
+        before, now = float(broker.time()[0]), time.monotonic()
+        owners = [keys.owner_key(keys.parse_inflight(place)[1]) for place in linked.slot.places]
+        for owner in owners:
+            broker.expire(owner, 1)
+        links["keeper"].lose("command")
+        with pytest.raises(redis.ConnectionError):
+            linked.keeper._turn(now)
+        linked.keeper._turn(now)
+        assert all(int(str(broker.ttl(owner))) > LIFE_SECONDS - 5 for owner in owners)
+        values: list[Any] = [broker.get(owner) for owner in owners]
+        began = [keys.parse_owner_value(value.decode()).began for value in values]
+        assert [abs(moment - before) < 60 for moment in began if moment is not None] == [True]
+        return DONE
+
+    linked.answer = answer
+    assert linked.take(1) == ["job"]
+
+
+def test_a_process_that_does_not_run_what_it_took_is_found(url: str, broker: redis.Redis) -> None:
+    """It has had the same messages for three renewals and says that it is idle: it was stopped, and is to be killed."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, envelope("job"))
+    with Worker(url) as worker:
+        worker.slot.announce([place])
+        worker.slot.state = State.IDLE
+        for claims, stuck in ((0, set()), (0, set()), (1, set()), (1, set()), (1, {0})):
+            worker.slot.claims = claims
+            worker.maintain()
+            assert worker.keeper.stuck == stuck
+
+
+def test_nothing_is_requeued_when_redis_clock_has_jumped(url: str, broker: redis.Redis) -> None:
+    """The keys of all owners expire then: they get the time to be renewed."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, envelope("job"))
+    with Worker(url) as worker:
+        worker.maintain()
+        broker.zadd(keys.OWNERS, {place: 1})
+        clock, seen = worker.keeper._seen
+        worker.keeper._seen = (clock - 60.0, seen)
+        worker.maintain()
+        assert places(broker) == {"inflight": 1}
+        assert worker.keeper._next_dead > time.monotonic() + LIFE_SECONDS / 2
+        worker.maintain()
+        assert places(broker) == {"queue": 1}
+
+
+@pytest.mark.parametrize("priority", [1, 9])
+def test_priorities_of_stock_producers_are_refused(url: str, broker: redis.Redis, priority: int) -> None:
+    """Also those that they write to lists that no process reads; their senders get a failure."""
+    with Connection(url) as stock, Worker(url) as worker:
+        for number in (priority, 0):
+            Producer(stock).publish(
+                [[{}], {}, {}],
+                routing_key=QUEUE,
+                priority=number,
+                headers={"id": f"priority-{number}", "task": "retrieve_top_k"},
+            )
+        worker.maintain()
+        worker.run(lambda: places(broker) == {"dead": 1})
+        assert worker.ids == ["priority-0"]
+        assert worker.failures[f"priority-{priority}"].message == "properties.priority: expected no priority"
+
+
+# --- deliveries of workers of older versions --------------------------------------------------------
+
+
+def deliver(broker: redis.Redis, tag: str, message: bytes, at: float) -> None:
+    """Record a message as unacknowledged, as these workers did."""
+    broker.hset(keys.UNACKED, tag, b'[%b,"","%b"]' % (message, QUEUE.encode()))
+    broker.zadd(keys.UNACKED_INDEX, {tag: at})
+
+
+def test_what_a_dead_worker_of_an_older_version_held_comes_back_in_order(url: str, broker: redis.Redis) -> None:
+    """What was taken first comes first, before what was sent later; only what had begun stays counted."""
+    place = keys.inflight(QUEUE, "dead-1")
+    broker.lpush(place, *(envelope(f"claimed-{number}") for number in range(2)))
+    broker.zadd(keys.OWNERS, {place: 1})
+    for number in range(3):
+        message = envelope(f"delivered-{number}", shadow='","pipeline"]')
+        deliver(broker, f"dead-1:{number}", message, number)
+        broker.hset(keys.deliveries(QUEUE), keys.digest(message), 1)
+    broker.sadd(keys.WAITING, "dead-1:2")
+    broker.lpush(QUEUE, envelope("later"))
+    with Worker(url) as worker:
+        for _ in range(2):
+            worker.maintain()
+        counted: Any = broker.hkeys(keys.deliveries(QUEUE))
+        assert sorted(key[40:] for key in counted) == [b"", b"", b":alone", b":alone"]
+        assert worker.take(6) == [*(f"delivered-{n}" for n in range(3)), *(f"claimed-{n}" for n in range(2)), "later"]
+    assert places(broker) == {}
+    assert not broker.exists(keys.UNACKED_INDEX, keys.WAITING, keys.deliveries(QUEUE))
+
+
+def test_deliveries_of_others_stay(url: str, broker: redis.Redis) -> None:
+    """Those of workers that live, and stock ones; values that are no deliveries end no keeper."""
+    for number, tag in enumerate(["alive-1:1", "2f5b-of-a-stock-worker", "dead-1:1"]):
+        deliver(broker, tag, envelope(tag), number)
+    broker.set(keys.owner_key("alive-1"), keys.owner_value("alive", 0), ex=60)
+    broker.hset(keys.UNACKED, mapping={"a:1": "rubbish", "b:1": "[1]"})
+    broker.zadd(keys.UNACKED_INDEX, {"a:1": 1, "b:1": 2, "c:1": 3})
+    with Worker(url) as worker:
+        for _ in range(2):
+            worker.maintain()
+    assert ids(broker) == ["dead-1:1"]
+    assert places(broker) == {"queue": 1, "unacked": 4}

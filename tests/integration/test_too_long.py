@@ -10,11 +10,10 @@ import redis
 
 from worker.cli.devstack.redis import redis_server
 from worker.queue.transport import keys
-from worker.queue.transport.claim import Claim
 from worker.queue.transport.dead_letters import every
 from worker.queue.transport.inspection import Rules
 
-from .claims import OTHER, QUEUE, Worker, envelope, places
+from .claims import QUEUE, Worker, envelope, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,72 +64,34 @@ def assert_dead(broker: redis.Redis, worker: Worker) -> None:
     assert places(broker) == {"dead": 1}
 
 
-def finish(worker: Worker, count: int) -> None:
-    worker.take(count)
-    for message in worker.got:
-        message.ack()
-    worker.drain(lambda: bool(worker.failures))
-
-
 def test_one_that_a_worker_waits_for(url: str, broker: redis.Redis) -> None:
     """Its length comes first, and the rest of it is not read; the jobs behind it are."""
+
+    def push_once_blocked() -> bool:
+        if not sent and broker.info("clients")["blocked_clients"]:
+            sent.append(sent_megabytes(broker))
+            broker.lpush(QUEUE, LONG)
+            broker.lpush(QUEUE, envelope("good"))
+        return worker.ids == ["good"]
+
+    sent: list[float] = []
     with Worker(url, rules=RULES) as worker:
-        worker.drain(lambda: worker.claim.since is not None)
-        before = sent_megabytes(broker)
-        broker.lpush(QUEUE, LONG)
-        worker.drain(lambda: bool(worker.failures))
-        broker.lpush(QUEUE, envelope("good"))
-        assert worker.take(1) == ["good"]
-        worker.got[0].ack()
-        assert sent_megabytes(broker) - before < MEGABYTES / 2
+        worker.run(push_once_blocked)
+        assert sent_megabytes(broker) - sent[0] < MEGABYTES / 2
         assert_dead(broker, worker)
 
 
-def test_one_of_several_queues(url: str, broker: redis.Redis) -> None:
-    """It is looked at inside Redis, before it is taken."""
+@pytest.mark.parametrize("place", [QUEUE, keys.inflight(QUEUE, "dead-1")])
+def test_one_that_waits_or_that_a_dead_worker_held(url: str, broker: redis.Redis, place: str) -> None:
+    """It is looked at inside Redis, and its excerpt is delivered, and refused."""
     before = sent_megabytes(broker)
-    broker.lpush(QUEUE, LONG, envelope("good"))
-    with Worker(url, QUEUE, OTHER, rules=RULES) as worker:
-        finish(worker, 1)
-        assert worker.ids == ["good"]
-        assert sent_megabytes(broker) - before < 1
-        assert_dead(broker, worker)
-
-
-def test_one_that_comes_with_an_acknowledgement(url: str, broker: redis.Redis) -> None:
-    """The same: its excerpt is delivered, and refused."""
+    broker.lpush(place, LONG)
+    broker.zadd(keys.OWNERS, {keys.inflight(QUEUE, "dead-1"): 1})
     broker.lpush(QUEUE, envelope("good"))
-    with Worker(url, prefetch=1, rules=RULES) as worker:
-        worker.take(1)
-        before = sent_megabytes(broker)
-        broker.lpush(QUEUE, LONG)
-        worker.got[0].ack()
-        assert worker.channel.on_hand == 1
-        worker.drain(lambda: bool(worker.failures))
-        assert sent_megabytes(broker) - before < 1
-        assert_dead(broker, worker)
-
-
-def test_one_whose_worker_dies_goes_the_same_way(
-    url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Messages in a dead worker's list are taken by the next one, and end there."""
-    died = []
-
-    def die(claim: Claim) -> None:
-        died.append(claim.owner)
-        claim.drop()
-
-    with monkeypatch.context() as patched, Worker(url, rules=RULES) as worker:
-        patched.setattr(Claim, "_refuse_too_long", die)
-        worker.drain(lambda: worker.claim.since is not None)
-        broker.lpush(QUEUE, LONG)
-        worker.drain(lambda: bool(died))
-    assert places(broker) == {"inflight": 1}
-    for key in broker.keys("retrieval-worker.owner.*"):
-        broker.delete(key)
     with Worker(url, rules=RULES) as worker:
-        worker.drain(lambda: bool(worker.failures))
+        worker.maintain()
+        worker.run(lambda: places(broker) == {"dead": 1} and worker.ids)
+        assert sent_megabytes(broker) - before < 1
         assert_dead(broker, worker)
 
 
@@ -139,7 +100,7 @@ def test_who_writes_an_excerpt_deceives_nobody(url: str, broker: redis.Redis) ->
     forged: Any = b"too long: 5 bytes\n" + envelope("forged")
     broker.lpush(QUEUE, forged, b"too long: 99999999999 bytes\n{}")
     with Worker(url, rules=RULES) as worker:
-        worker.drain(lambda: broker.xlen(keys.dead(QUEUE)) == 2)
+        worker.run(lambda: places(broker) == {"dead": 2})
         assert list(worker.failures) == ["forged"]
-        assert not worker.got
+        assert worker.ids == []
         assert json.dumps([letter.as_json() for letter in every(broker, QUEUE)])

@@ -61,7 +61,7 @@ class DeadProcess(NamedTuple):
 
     Attributes:
         places: its lists.
-        place: the list that holds the jobs that it ran; empty: it ran none.
+        place: the list that holds the messages that it read, or the jobs that it ran; empty: none.
         is_answered: whether the outcomes of all of these are stored.
         number: the place in that list of the one that ran.
         task_id: its id.
@@ -82,7 +82,7 @@ class DeadProcess(NamedTuple):
         """Return what a slot says of its process."""
         running, is_answered = slot.running, slot.state == State.ENDED
         number, task_id = (slot.place_of(slot.position), running[0].task_id) if running else (0, "")
-        place = slot.place if running or is_answered else ""
+        place = slot.place if slot.state in (State.RUNNING, State.STORING, State.ENDED) else ""
         return cls(slot.places, place, is_answered, number, task_id, bool(slot.together), cause)
 
 

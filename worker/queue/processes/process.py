@@ -202,7 +202,7 @@ class Process:
 
     def _work(self, messages: Sequence[ClaimedMessage]) -> None:
         started = time.perf_counter()
-        self._slot.state = State.STORING
+        self._slot.begin_reading(messages[0].place, together=len(messages) > 1)
         jobs = self._kept(self._accepted(self._of_one_list(messages)))
         if not jobs:
             return

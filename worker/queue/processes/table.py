@@ -122,6 +122,17 @@ class Slot(ctypes.Structure):
         """List that holds the jobs that run."""
         return bytes(self._place).decode()
 
+    def begin_reading(self, place: str, *, together: bool) -> None:
+        """Note that messages are read, which may end the process; first that what it had before is not ended.
+
+        Args:
+            place: the list that holds them.
+            together: whether there are several.
+        """
+        self.state = State.STORING
+        self.count, self.together = 0, together
+        self._place = place.encode()
+
     def begin(self, place: str, jobs: Sequence[tuple[str, str, int]], now: float, *, together: bool) -> None:
         """Note that jobs begin.
 

@@ -62,7 +62,7 @@ def test_the_inspector_counts_and_retries_as_a_user_of_its_own(stack: Stack, bro
     overview = Overview(stack.redis.url(0, "inspector"), [queue], lambda: 0.0)
     state = overview.look(10)
     assert (state.queues[0].waiting, state.queues[0].delayed, state.queues[0].dead) == (1, 1, 2)
-    assert (state.workers, state.running, len(state.letters)) == (1, 1, 2)
+    assert (state.alive, state.running, len(state.letters)) == (1, 1, 2)
     assert [overview.retry(queue, retried) for _ in range(2)] == [True, False]
     assert [overview.purge(queue, purged) for _ in range(2)] == [True, False]
     assert broker.lrange(queue, 0, -1) == [b"sent", b"waiting"]

@@ -42,6 +42,12 @@ COUNTED: Final = "counted"
 ANSWERED: Final = "answered"
 """Modes of `Tidier.tidy`; lua/settle.lua says what each does."""
 
+TIDY_SECONDS = 2.0
+"""Interval at which a worker looks for owners that are gone."""
+
+REQUEUED_SECONDS = TIDY_SECONDS + 1.0
+"""Time in which the messages of one are requeued, if a worker is alive."""
+
 _SETTLED_AT_ONCE = 64
 _CALL_BACK_SECONDS = 0.005
 """Pause before a connection is called back again: its blocking command may not have arrived yet."""

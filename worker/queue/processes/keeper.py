@@ -16,7 +16,7 @@ import redis
 from retrieval_client.errors import RetrievalError, TimedOut
 from worker.adapters import logs
 from worker.queue import records
-from worker.queue.claims import ALONE, ANSWERED, UNCOUNTED, Tidier, renew
+from worker.queue.claims import ALONE, ANSWERED, TIDY_SECONDS, UNCOUNTED, Tidier, renew
 from worker.queue.processes.process import refused_record, revocation
 from worker.queue.processes.table import State
 from worker.queue.records import Record
@@ -43,7 +43,6 @@ log = logs.logger("worker.keeper")
 _LOOK_SECONDS = 1.0
 """Interval between looks at what waits, is due or was deferred."""
 
-_DEAD_SECONDS = 2.0
 _TURN_SECONDS = 0.25
 _STUCK_LOOKS = 3
 """Looks, each with the renewal of the owners, after which an idle process that has messages counts as stopped."""
@@ -180,7 +179,7 @@ class Keeper:
             self._next_look = now + _LOOK_SECONDS
             self._look()
         if now >= self._next_dead:
-            self._next_dead = now + _DEAD_SECONDS
+            self._next_dead = now + TIDY_SECONDS
             self._tidy_dead()
 
     def _settle_dead(self) -> None:
@@ -206,7 +205,7 @@ class Keeper:
             log.warning("Redis' clock jumped", seconds=round(now - self._seen[0] - (seen - self._seen[1]), 1))
             self._next_dead = seen + LIFE_SECONDS
         self._seen = now, seen
-        if self._next_dead > seen + _DEAD_SECONDS:
+        if self._next_dead > seen + TIDY_SECONDS:
             return
         self._tidier.tidy_dead()
         if count := unacked.requeue_of_dead_owners(self._client):

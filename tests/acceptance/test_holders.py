@@ -77,7 +77,9 @@ def test_after_a_kill_page_and_doctor_tell_who_holds_what(
     state = overview.look(0)
     assert [worker.name for worker in state.workers] == [name]
     assert re.fullmatch(GONE, state.describe(state.workers[0]))
-    assert re.search(f"0 workers.*{name} {GONE}", shown_on_page(settings_of(make_settings, database, tmp_path)), re.S)
+    assert re.search(
+        f"0 workers.*{name} {GONE}", shown_on_page(settings_of(make_settings, database, tmp_path)), re.DOTALL
+    )
     assert re.search(f"advice  worker: {name} {GONE}", command_line(capsys, environment)("doctor").stdout)
     with celery_worker(environment, tmp_path / "other.log", "--concurrency=2") as other:
         assert [client.result(task_id, timeout=180).status for task_id in ids] == ["ok"] * 2  # type: ignore[union-attr] # of a search

@@ -72,18 +72,9 @@ FULL = (
 # Acceptance tests of the queue, by the ends of their files' names: `make test-processes` runs them a second time.
 OF_THE_QUEUE = (
     *("acknowledgement", "away_at_start", "bad_input", "bad_input_envelopes", "bundles", "canaries", "delayed_process"),
-    *(
-        "each_task",
-        "full_redis",
-        "guarded_redis",
-        "holders",
-        "idle",
-        "links",
-        "lost_connections",
-        "metrics",
-        "nothing_lost",
-    ),
-    *("process_deaths", "queue_rates", "recycling", "remote_control", "token_process", "worker_process"),
+    *("each_task", "full_redis", "guarded_redis", "holders", "idle", "links", "lost_connections", "metrics"),
+    *("nothing_lost", "process_deaths", "queue_rates", "recycling", "remote_control", "stopped_process"),
+    *("token_process", "worker_process"),
 )
 
 # Of the lane of packages of others.

@@ -170,3 +170,48 @@ def test_the_outcome_of_a_killed_process_is_of_the_job_that_it_ran(
         keeper.stop(5)
     assert [broker.exists(record_key(task_id)) for task_id in ("mine", "yours")] == [not ignored, 0]
     assert not broker.exists(QUEUE, keys.deferred(QUEUE), keys.deliveries(QUEUE))
+
+
+@pytest.mark.parametrize(("state", "looks"), [(State.IDLE, 3), (State.ENDED, 3), (State.STORING, 20)])
+def test_a_process_without_a_sign_of_life_counts_as_stopped(
+    server: Redis, broker: redis.Redis, state: State, looks: int
+) -> None:
+    """If it has messages, after so many looks: later while it stores, whose tries are such signs; and once only."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, "0")
+    slot = Table(1).slots[0]
+    slot.announce([place])
+    slot.take_up()
+    with redis.Redis.from_url(server.url(user="worker")) as client:
+        store = RecordStore(client, is_on_broker=True)
+        keeper = Keeper(client, store, "host-1", [QUEUE], dict, Rules(), 60)
+        for silent in (looks - 1, looks):
+            slot.signs += 1
+            slot.state = state
+            for _ in range(silent):
+                assert keeper.stuck == {}
+                keeper._find_stuck({7: slot})
+        assert keeper.stuck == {7: slot.signs}
+        slot.clear()
+        assert keeper.stuck != {7: slot.signs}  # the next process in its place
+        keeper._find_stuck({7: slot})
+        assert keeper.stuck == {}
+
+
+def test_a_job_that_ended_is_not_taken_for_the_next_message(server: Redis, broker: redis.Redis) -> None:
+    """Its process is killed for it while it reads another message in the same list: that one is requeued."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    raw = json.dumps(json.loads(envelope("next", "retrieve_top_k", JOB)))
+    broker.lpush(place, raw)
+    slot = Table(1).slots[0]
+    slot.announce([place])
+    slot.begin(place, [("retrieve_top_k", "ended", 0)], 1.0, together=False)
+    slot.take_up()
+    with redis.Redis.from_url(server.url(user="worker")) as client:
+        rules = Rules(tasks=("retrieve_top_k",))
+        keeper = Keeper(client, RecordStore(client, is_on_broker=True), "host-1", [QUEUE], dict, rules, 60)
+        keeper.settle(DeadProcess.of(slot, "revoked"))
+        keeper.start()
+        wait_for(lambda: broker.lrange(QUEUE, 0, -1) == [raw.encode()])
+        keeper.stop(5)
+    assert not broker.exists(record_key("ended"), place, keys.deferred(QUEUE), keys.deliveries(QUEUE))

@@ -44,8 +44,9 @@ _LOOK_SECONDS = 1.0
 """Interval between looks at what waits, is due or was deferred."""
 
 _TURN_SECONDS = 0.25
-_STUCK_LOOKS = 3
-"""Looks, each with the renewal of the owners, after which an idle process that has messages counts as stopped."""
+_STUCK_LOOKS, _STORING_LOOKS = 3, 20
+"""Looks, each with the renewal of the owners, after which a process that has messages, runs none and gives no sign of
+life counts as stopped; the second while it stores outcomes, which takes longer if Redis is slow."""
 
 
 Cause: TypeAlias = Literal["", "time limit", "revoked", "stopped"]
@@ -91,7 +92,7 @@ class Keeper:
 
     Attributes:
         waiting: number of jobs that wait.
-        stuck: numbers of the processes that have messages in their lists, and do not run them: they were stopped.
+        stuck: number → last sign of life of the processes that have messages, and do not run them: they were stopped.
 
     Args:
         client: client of the broker, of its own.
@@ -133,7 +134,7 @@ class Keeper:
         self._seen = float("inf"), 0.0
         self._looks: dict[int, tuple[int, int]] = {}
         self.waiting = 0
-        self.stuck: set[int] = set()
+        self.stuck: dict[int, int] = {}
 
     def start(self) -> None:
         """Start the thread."""
@@ -248,14 +249,19 @@ class Keeper:
             renew(self._client.execute_command, values, life)
 
     def _find_stuck(self, slots: Mapping[int, Slot]) -> None:
-        """Find processes that are idle, look after look, with the same messages in their lists."""
+        """Find processes that have messages, look after look, and neither run a job nor give a sign of life."""
         looks: dict[int, tuple[int, int]] = {}
         for number, slot in slots.items():
-            if slot.state == State.IDLE and any(self._client.llen(place) for place in slot.places):
-                claims, count = self._looks.get(number, (slot.claims, 0))
-                looks[number] = (slot.claims, count + 1 if claims == slot.claims else 1)
+            is_between = slot.state not in (State.STARTING, State.RUNNING)
+            if is_between and any(self._client.llen(place) for place in slot.places):
+                signs, count = self._looks.get(number, (slot.signs, 0))
+                looks[number] = (slot.signs, count + 1 if signs == slot.signs else 1)
         self._looks = looks
-        self.stuck = {number for number, (_, count) in looks.items() if count >= _STUCK_LOOKS}
+        self.stuck = {
+            number: signs
+            for number, (signs, count) in looks.items()
+            if count >= (_STORING_LOOKS if slots[number].state == State.STORING else _STUCK_LOOKS)
+        }
 
     def _look(self) -> None:
         waiting = 0

@@ -277,7 +277,7 @@ class Pool(BasePool):
         now, hard = time.monotonic(), self.options.get("timeout")
         for member in self.members.values():
             slot, place = member.slot, self._places[member.number]
-            if member.number in self._keeper.stuck:
+            if self._keeper.stuck.get(member.number) == slot.signs:
                 log.error("process does not run what it took: killed", pid=member.pid)
                 member.end("stopped")
                 continue

@@ -196,7 +196,7 @@ class Process:
 
     def _work(self, messages: Sequence[ClaimedMessage]) -> None:
         started = time.perf_counter()
-        self._slot.state = State.STORING
+        self._slot.take_up()
         jobs = self._kept(self._accepted(self._of_one_list(messages)))
         if not jobs:
             return
@@ -373,6 +373,7 @@ class Process:
         """
         pause = 0.0
         while composed:
+            self._slot.signs += 1
             try:
                 return self._store.put(composed)
             except BROKEN as error:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,6 +32,9 @@ if TYPE_CHECKING:
     Environment = Callable[..., dict[str, str]]
 
 pytestmark = second_way_only("of processes that claim")
+
+JOBS = 600
+"""Enough for more lines than a pipe holds, 64 KiB."""
 
 IDLE_BOUND = 4 * BEAT_SECONDS + 3
 """Seconds until what an idle process was given is run by another: four heartbeats, and what a start takes."""
@@ -96,3 +103,27 @@ def test_a_poison_s_dead_letter_counts_its_runs(
         wait_for(lambda: broker.xlen(keys.dead("retrieval")) == 1)
     (letter,) = dead_letters.every(broker, "retrieval")
     assert (letter.reason, letter.deliveries, held.runs("held-poison")) == ("max_deliveries", most, most)
+
+
+def test_jobs_go_on_while_no_one_reads_the_output(
+    client: Client, broker: redis.Redis, worker_environment: Environment
+) -> None:
+    """Lines that do not fit into the pipe are dropped; a process says how many, once its lines fit again."""
+    environment = worker_environment()
+    command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", "--concurrency=2", "-Q", "retrieval"]
+    output = b""
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as worker:
+        try:
+            ids = [client.enqueue(JOB) for _ in range(JOBS)]
+            for task_id in ids:
+                assert client.result(task_id, timeout=60).status == "ok"  # type: ignore[union-attr] # of a search
+            wait_for(lambda: count_held(broker) == 0)
+            output = os.read(worker.stdout.fileno(), 2**17)  # type: ignore[union-attr] # a pipe
+            assert client.call(JOB, timeout=60).status == "ok"  # type: ignore[union-attr] # of a search
+        finally:
+            worker.terminate()
+            output += worker.communicate(timeout=180)[0]
+    lines = [json.loads(line) for line in output.splitlines() if line.startswith(b"{")]
+    dropped = [line["lines"] for line in lines if line["event"] == "log lines dropped"]
+    assert sum(dropped) > 0
+    assert sum(line["event"] == "job done" for line in lines) < JOBS

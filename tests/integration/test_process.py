@@ -23,6 +23,7 @@ from worker.queue.claims import Claims
 from worker.queue.outcome import Answers, outcome_of
 from worker.queue.processes.events import Events
 from worker.queue.processes.keeper import DeadProcess, Keeper
+from worker.queue.processes.pool import Member
 from worker.queue.processes.process import Limits, Process, revocation_key
 from worker.queue.processes.table import State, Table
 from worker.queue.records import RecordStore, record_key
@@ -148,6 +149,17 @@ def test_a_job_revoked_before_the_process_began_does_not_run(broker: redis.Redis
     assert json.loads(broker.get(record_key("1")) or b"{}")["status"] == "REVOKED"
 
 
+@contextlib.contextmanager
+def settling(server: Redis) -> Iterator[Keeper]:
+    """A keeper of no process, at work."""
+    with redis.Redis.from_url(server.url(user="worker")) as client:
+        store = RecordStore(client, is_on_broker=True)
+        keeper = Keeper(client, store, "host-1", [QUEUE], dict, Rules(tasks=("retrieve_top_k",)), 60)
+        keeper.start()
+        yield keeper
+        keeper.stop(5)
+
+
 @pytest.mark.parametrize("ignored", [False, True])
 def test_the_outcome_of_a_killed_process_is_of_the_job_that_it_ran(
     server: Redis, broker: redis.Redis, ignored: bool
@@ -161,13 +173,9 @@ def test_the_outcome_of_a_killed_process_is_of_the_job_that_it_ran(
     slot = Table(1).slots[0]
     slot.announce([place])
     slot.begin(place, [("retrieve_top_k", "mine", 0)], 1.0, together=False)
-    with redis.Redis.from_url(server.url(user="worker")) as client:
-        rules = Rules(tasks=("retrieve_top_k",))
-        keeper = Keeper(client, RecordStore(client, is_on_broker=True), "host-1", [QUEUE], dict, rules, 60)
+    with settling(server) as keeper:
         keeper.settle(DeadProcess.of(slot, "time limit"))
-        keeper.start()
         wait_for(lambda: not broker.exists(place))
-        keeper.stop(5)
     assert [broker.exists(record_key(task_id)) for task_id in ("mine", "yours")] == [not ignored, 0]
     assert not broker.exists(QUEUE, keys.deferred(QUEUE), keys.deliveries(QUEUE))
 
@@ -181,7 +189,7 @@ def test_a_process_without_a_sign_of_life_counts_as_stopped(
     broker.lpush(place, "0")
     slot = Table(1).slots[0]
     slot.announce([place])
-    slot.take_up()
+    slot.take_up(place)
     with redis.Redis.from_url(server.url(user="worker")) as client:
         store = RecordStore(client, is_on_broker=True)
         keeper = Keeper(client, store, "host-1", [QUEUE], dict, Rules(), 60)
@@ -199,19 +207,34 @@ def test_a_process_without_a_sign_of_life_counts_as_stopped(
 
 
 def test_a_job_that_ended_is_not_taken_for_the_next_message(server: Redis, broker: redis.Redis) -> None:
-    """Its process is killed for it while it reads another message in the same list: that one is requeued."""
+    """Its process is killed for it while it reads another message in the same list: that one runs, uncounted."""
     place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
     raw = json.dumps(json.loads(envelope("next", "retrieve_top_k", JOB)))
     broker.lpush(place, raw)
     slot = Table(1).slots[0]
     slot.announce([place])
     slot.begin(place, [("retrieve_top_k", "ended", 0)], 1.0, together=False)
-    slot.take_up()
-    with redis.Redis.from_url(server.url(user="worker")) as client:
-        rules = Rules(tasks=("retrieve_top_k",))
-        keeper = Keeper(client, RecordStore(client, is_on_broker=True), "host-1", [QUEUE], dict, rules, 60)
-        keeper.settle(DeadProcess.of(slot, "revoked"))
-        keeper.start()
+    slot.take_up(place)
+    member = Member(0, slot, 0, 0)
+    member.ended_for = "ended", "revoked"
+    with settling(server) as keeper:
+        keeper.settle(DeadProcess.of(slot, member.cause))
         wait_for(lambda: broker.lrange(QUEUE, 0, -1) == [raw.encode()])
-        keeper.stop(5)
     assert not broker.exists(record_key("ended"), place, keys.deferred(QUEUE), keys.deliveries(QUEUE))
+
+
+@pytest.mark.parametrize("messages", ["0", "012"])
+def test_a_message_that_kills_whoever_reads_it_is_counted(server: Redis, broker: redis.Redis, messages: str) -> None:
+    """Else it would do so for ever; of several it is not known which one did: each is marked to run alone."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    for message in messages:
+        broker.lpush(place, message)
+    slot = Table(1).slots[0]
+    slot.announce([place])
+    slot.take_up(place)
+    with settling(server) as keeper:
+        keeper.settle(DeadProcess.of(slot, ""))
+        wait_for(lambda: not broker.exists(place))
+    digests = [keys.digest(message.encode()) for message in messages]
+    names = digests if len(messages) == 1 else [f"{digest}:alone" for digest in digests]
+    assert broker.hgetall(keys.deliveries(QUEUE)) == {name.encode(): b"1" for name in names}

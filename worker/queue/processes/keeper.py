@@ -58,10 +58,10 @@ class DeadProcess(NamedTuple):
 
     Attributes:
         places: its lists.
-        place: the list that holds the jobs that it ran; empty: it ran none.
+        place: the list that holds the jobs that it ran, or the messages that it read; empty: it did neither.
         is_answered: whether the outcomes of all of these are stored.
         number: the place in that list of the one that ran.
-        task_id: its id.
+        task_id: its id; empty: it ran none.
         together: whether all of these ran.
         cause: why it was ended by the main process, if it was.
     """
@@ -79,7 +79,7 @@ class DeadProcess(NamedTuple):
         """Return what a slot says of its process."""
         running, is_answered = slot.running, slot.state == State.ENDED
         number, task_id = (slot.place_of(slot.position), running[0].task_id) if running else (0, "")
-        place = slot.place if running or is_answered else ""
+        place = slot.place if running or slot.state in (State.STORING, State.ENDED) else ""
         return cls(slot.places, place, is_answered, number, task_id, bool(slot.together), cause)
 
 
@@ -273,13 +273,14 @@ class Keeper:
         self.waiting = waiting
 
     def _settle(self, process: DeadProcess) -> None:
-        """Requeue what a process held: what it ran counts, or is answered; what had not begun does neither."""
+        """Requeue what a process held: what it ran or read counts, or is answered; what had not begun does neither."""
         for place in process.places:
             mode: str | int = UNCOUNTED
             if place == process.place and process.is_answered:
                 mode = ANSWERED
             elif place == process.place and process.cause != "stopped":
-                mode = ALONE if process.together else process.number
+                is_one = process.task_id or self._client.llen(place) == 1
+                mode = process.number if is_one and not process.together else ALONE
                 if process.cause and not process.together and self._answer(process):
                     mode = UNCOUNTED
             moved = self._tidier.tidy(place, mode)

@@ -196,7 +196,7 @@ class Process:
 
     def _work(self, messages: Sequence[ClaimedMessage]) -> None:
         started = time.perf_counter()
-        self._slot.take_up()
+        self._slot.take_up(messages[0].place)
         jobs = self._kept(self._accepted(self._of_one_list(messages)))
         if not jobs:
             return

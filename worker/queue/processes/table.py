@@ -126,9 +126,10 @@ class Slot(ctypes.Structure):
         """List that holds the jobs that run."""
         return bytes(self._place).decode()
 
-    def take_up(self) -> None:
-        """Note that messages were claimed, which are read now: none of the jobs before runs any more."""
+    def take_up(self, place: str) -> None:
+        """Note that a list's messages are read now: none of the jobs before runs any more."""
         self.count = 0
+        self._place = place.encode()
         self.state = State.STORING
         self.signs += 1
 

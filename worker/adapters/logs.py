@@ -55,6 +55,8 @@ _SHARED: list[structlog.types.Processor] = [
 ]
 
 
+log = structlog.stdlib.get_logger("worker.logs")
+
 _PATIENCE_SECONDS = 1.0
 """Longest wait for room in the output; after that lines are dropped at once, until there is room."""
 
@@ -70,9 +72,8 @@ class _Handler(logging.StreamHandler[Any]):
             self._dropped += 1
             return
         if self._dropped:
-            facts = {"name": __name__, "levelname": "WARNING", "msg": "log lines dropped", "lines": self._dropped}
-            self._dropped = 0
-            super().emit(logging.makeLogRecord(facts))
+            lines, self._dropped = self._dropped, 0
+            log.warning("log lines dropped", lines=lines)
         super().emit(record)
 
     def _has_room(self) -> bool:

@@ -66,8 +66,14 @@ def links(server: Redis) -> Iterator[dict[str, FaultyLink]]:
 
 
 @pytest.fixture
+def table() -> Table:
+    """What the process does."""
+    return Table(1)
+
+
+@pytest.fixture
 def run(
-    server: Redis, links: dict[str, FaultyLink], make_settings: Callable[..., Settings]
+    server: Redis, links: dict[str, FaultyLink], make_settings: Callable[..., Settings], table: Table
 ) -> Iterator[Callable[..., None]]:
     """Runs a process in this thread until something came true."""
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGALRM)}
@@ -81,7 +87,6 @@ def run(
 
     def run_until(is_done: Callable[[], object], *, revoked: str = "") -> None:
         settings = make_settings(trust_queue=True)
-        table = Table(1)
         if revoked:
             table.head.revoke(revocation_key(revoked))
         together = AnsweredTogether(settings, lambda: pytest.fail("no bundle here"))
@@ -147,6 +152,23 @@ def test_a_job_revoked_before_the_process_began_does_not_run(broker: redis.Redis
     broker.lpush(QUEUE, envelope("1", "retrieve_top_k", JOB))
     run(lambda: broker.exists(record_key("1")) and not broker.keys("*.inflight.*"), revoked="1")
     assert json.loads(broker.get(record_key("1")) or b"{}")["status"] == "REVOKED"
+
+
+def test_each_try_to_store_an_outcome_is_a_sign_of_life(
+    broker: redis.Redis, links: dict[str, FaultyLink], run: Callable[..., None], table: Table
+) -> None:
+    """However long the results' Redis is away, the process that waits for it does not count as stopped."""
+
+    def is_over() -> bool:
+        if table.slots[0].signs < 5:
+            links["records"].lose("command")
+            return False
+        return bool(broker.exists(record_key("1"))) and not broker.keys("*.inflight.*")
+
+    links["records"].lose("command")
+    broker.lpush(QUEUE, envelope("1", "retrieve_top_k", JOB))
+    run(is_over)
+    assert table.slots[0].claims == 1
 
 
 @contextlib.contextmanager

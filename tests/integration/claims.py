@@ -98,10 +98,10 @@ class Worker:
         self._bundle = bundle
         self.slot = self._table.slots[0]
         self._claims = Claims(self._connect("claims"), self._queues, "host-1", self.slot.announce, rules.max_bytes)
-        self._store = RecordStore(self._connect("records"))
+        self._store = RecordStore(self._connect("records"), is_on_broker=True)
         self._other = self._connect("other")
         client = self._connect("keeper")
-        store = RecordStore(client)
+        store = RecordStore(client, is_on_broker=True)
         further = self._further(store)
         slots = {0: self.slot}
         self.keeper = Keeper(client, store, further, "host-1", self._queues, lambda: slots, rules, _KEPT_SECONDS)

@@ -266,11 +266,36 @@ def test_no_more_is_taken_beyond_a_budget_of_bytes(broker: redis.Redis, process:
 
 
 def test_views_count_a_worker_once(server: Redis, broker: redis.Redis, process: Callable[..., Claims]) -> None:
-    """However many processes and queues it has; they see what each queue's processes hold."""
-    claims, _ = process(QUEUE, OTHER), process(QUEUE, OTHER)
-    fill(broker, "0")
-    claims.take(1)
-    assert Overview(server.url(0, "inspector"), [QUEUE, OTHER], lambda: 0.0).look(0).workers == 1
+    """However many processes and queues it has; they see what it holds, of which queue."""
+    overview = Overview(server.url(0, "inspector"), [QUEUE, OTHER], lambda: 0.0)
+    claims, other = process(QUEUE, OTHER), process(QUEUE, OTHER)
+    fill(broker, *"012")
+    fill(broker, "3", queue=OTHER)
+    assert [len(claims.take(2)), len(other.take(2))] == [1, 2]
+    (worker,) = overview.look(0).workers
+    assert (worker.name, worker.held, worker.is_alive) == ("host-1", {OTHER: 1, QUEUE: 2}, True)
+
+
+def test_views_tell_a_dead_worker_as_long_as_it_holds_something(
+    server: Redis, broker: redis.Redis, process: Callable[..., Claims]
+) -> None:
+    """Its messages come back within seconds if a worker is alive; whoever is gone and holds nothing is no worker."""
+    overview = Overview(server.url(0, "inspector"), [QUEUE, OTHER], lambda: 0.0)
+    fill(broker, *"01")
+    process().take(1)
+    declare_dead(broker)
+    state = overview.look(0)
+    (worker,) = state.workers
+    assert (worker.name, worker.held, worker.is_alive, state.alive) == ("host-1", {QUEUE: 1}, False, 0)
+    told = f"holds 1 of retrieval; it is gone, last heard from {worker.silent_seconds:.0f} s ago: requeued"
+    assert state.describe(worker) == f"{told} once a worker runs"
+    with connect(server) as client:
+        renew(client.execute_command, {keys.inflight(QUEUE, "host-2-1a2b3c4d-9a"): "host-2 0"})
+        state = overview.look(0)
+        assert (state.describe(worker), state.describe(state.workers[1])) == (f"{told} within 3 s", "holds nothing")
+        Tidier(client).tidy_dead()
+    assert [worker.name for worker in overview.look(0).workers] == ["host-2"]
+    assert places(broker) == [keys.inflight(QUEUE, "host-2-1a2b3c4d-9a")]
 
 
 # --- lost replies -----------------------------------------------------------------------------------

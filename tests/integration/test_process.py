@@ -13,6 +13,7 @@ import redis
 from kombu import Connection, Producer
 from tests.waiting import wait_for
 
+from worker.queue.processes.pool import Member
 from worker.queue.processes.table import State
 from worker.queue.records import record_key
 from worker.queue.transport import keys
@@ -226,17 +227,59 @@ def test_owners_are_renewed_while_a_job_runs(broker: redis.Redis, links: dict[st
     assert linked.take(1) == ["job"]
 
 
-def test_a_process_that_does_not_run_what_it_took_is_found(url: str, broker: redis.Redis) -> None:
-    """It has had the same messages for three renewals and says that it is idle: it was stopped, and is to be killed."""
+def test_each_try_to_store_an_outcome_is_a_sign_of_life(
+    broker: redis.Redis, links: dict[str, FaultyLink], linked: Worker
+) -> None:
+    """However long the results' Redis is away, the process that waits for it does not count as stopped."""
+
+    def is_over() -> bool:
+        if linked.slot.signs < 5:
+            links["records"].lose("command")
+            return False
+        return places(broker) == {}
+
+    links["records"].lose("command")
+    broker.lpush(QUEUE, envelope("1"))
+    linked.run(is_over)
+    assert linked.ids == ["1"]
+
+
+@pytest.mark.parametrize(("state", "looks"), [(State.IDLE, 3), (State.ENDED, 3), (State.STORING, 20)])
+def test_a_process_without_a_sign_of_life_counts_as_stopped(
+    url: str, broker: redis.Redis, state: State, looks: int
+) -> None:
+    """If it has messages, after so many looks: later while it stores, whose tries are such signs; and once only."""
     place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
     broker.lpush(place, envelope("job"))
     with Worker(url) as worker:
         worker.slot.announce([place])
-        worker.slot.state = State.IDLE
-        for claims, stuck in ((0, set()), (0, set()), (1, set()), (1, set()), (1, {0})):
-            worker.slot.claims = claims
-            worker.maintain()
-            assert worker.keeper.stuck == stuck
+        for silent in (looks - 1, looks):
+            worker.slot.signs += 1
+            worker.slot.state = state
+            for _ in range(silent):
+                assert worker.keeper.stuck == {}
+                worker.keeper._find_stuck({7: worker.slot})
+        assert worker.keeper.stuck == {7: worker.slot.signs}
+        worker.slot.clear()
+        assert worker.keeper.stuck != {7: worker.slot.signs}  # the next process in its place
+        worker.keeper._find_stuck({7: worker.slot})
+        assert worker.keeper.stuck == {}
+
+
+def test_a_job_that_ended_is_not_taken_for_the_next_message(url: str, broker: redis.Redis) -> None:
+    """Its process is killed for it while it reads another message in the same list: that one runs, uncounted."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, envelope("next"))
+    with Worker(url) as worker:
+        worker.slot.announce([place])
+        worker.slot.begin(place, [("retrieve_top_k", "ended", 0)], 1.0, together=False)
+        worker.slot.begin_reading(place, together=False)
+        member = Member(0, worker.slot, 0, 0)
+        member.ended_for = "ended", "revoked"
+        worker.settle(member.cause)
+    assert not broker.exists(record_key("ended"))
+    assert places(broker) == {"queue": 1}
+    assert not broker.exists(keys.deliveries(QUEUE))
 
 
 def test_nothing_is_requeued_when_redis_clock_has_jumped(url: str, broker: redis.Redis) -> None:

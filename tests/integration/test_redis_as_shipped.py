@@ -12,13 +12,13 @@ import redis
 from tests.command_line import command_line
 
 from retrieval_client.errors import SettingsError
-from worker.adapters.durability import check_redis
+from worker.adapters.durability import check_redis, redis_findings, warnings
 from worker.cli.devstack.redis import REFUSED_HARMLESSLY, redis_server
 from worker.queue.overview import Overview
 from worker.queue.transport import keys
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.command_line import Command
@@ -62,7 +62,7 @@ def test_the_inspector_counts_and_retries_as_a_user_of_its_own(stack: Stack, bro
     overview = Overview(stack.redis.url(0, "inspector"), [queue], lambda: 0.0)
     state = overview.look(10)
     assert (state.queues[0].waiting, state.queues[0].delayed, state.queues[0].dead) == (1, 1, 2)
-    assert (state.workers, state.running, len(state.letters)) == (1, 1, 2)
+    assert (state.alive, state.running, len(state.letters)) == (1, 1, 2)
     assert [overview.retry(queue, retried) for _ in range(2)] == [True, False]
     assert [overview.purge(queue, purged) for _ in range(2)] == [True, False]
     assert broker.lrange(queue, 0, -1) == [b"sent", b"waiting"]
@@ -163,18 +163,54 @@ def test_the_check_of_a_workers_rights_changes_nothing(
     assert [entry for entry in broker.acl_log() if entry["object"] not in REFUSED_HARMLESSLY] == []
 
 
-@pytest.mark.parametrize("missing", ["hget", "zrange", "publish"])
+@pytest.fixture
+def limited(stack: Stack, broker: redis.Redis) -> Iterator[Callable[..., str]]:
+    """Makes a user of all rights but some; returns the URL of the broker as that user."""
+
+    def make(rights: str) -> str:
+        everything = ("reset", "on", ">p", "~*", "&*", "+@all")
+        broker.execute_command("ACL", "SETUSER", "lacking", *everything, *rights.split())
+        return f"redis://lacking:p@127.0.0.1:{stack.redis.port}/0"
+
+    yield make
+    broker.acl_deluser("lacking")
+
+
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [
+        ("-hget", f"HGET {keys.UNACKED}"),
+        ("-zrange", f"ZRANGE {keys.OWNERS}"),
+        ("-publish", "PUBLISH celery-task-meta-"),
+        ("-info", "INFO server"),
+        ("-client|id", "CLIENT ID"),
+        ("-client|unblock", "CLIENT UNBLOCK"),
+        ("-blmove", "BLMOVE from retrieval"),
+        ("-lmove", "LMOVE from retrieval"),
+        ("resetkeys ~retrieval-worker.* ~unacked* ~celery-task-meta-* ~retrieval", "BLMOVE from retrieval"),
+    ],
+)
 def test_each_right_that_is_asked_for_is_named(
-    stack: Stack, make_settings: Callable[..., Settings], broker: redis.Redis, missing: str
+    make_settings: Callable[..., Settings], limited: Callable[..., str], missing: str, named: str
 ) -> None:
     """A missing permission is named, though all others are there."""
-    rights = ("reset", "on", ">p", "~*", "&*", "+@all", f"-{missing}")
-    broker.execute_command("ACL", "SETUSER", "lacking", *rights)
-    url = f"redis://lacking:p@127.0.0.1:{stack.redis.port}/0"
-    named = {"hget": f"HGET {keys.UNACKED}", "zrange": f"ZRANGE {keys.OWNERS}", "publish": "PUBLISH celery-task-meta-"}
-    with pytest.raises(SettingsError, match=f"lacking may not run {named[missing]}"):
-        check_redis(make_settings(broker_url=url, result_backend=None))
-    broker.acl_deluser("lacking")
+    settings = make_settings(broker_url=limited(missing), result_backend=None)
+    with pytest.raises(SettingsError, match=f"lacking may not run {named}") as refused:
+        check_redis(settings)
+    (problem,) = [finding.text for finding in redis_findings(settings) if finding.level == "problem"]
+    assert problem == refused.value.message
+
+
+def test_who_may_end_no_connection_is_advised(
+    stack: Stack, make_settings: Callable[..., Settings], limited: Callable[..., str]
+) -> None:
+    """A worker starts without this right; the command that gives it does what it says."""
+    settings = make_settings(broker_url=limited("-client|kill"), result_backend=stack.redis.url(1))
+    check_redis(settings)
+    (said,) = [finding.text for finding in redis_findings(settings) if "CLIENT KILL" in finding.text]
+    assert said in [finding.text for finding in warnings(settings)]
+    limited(said[said.index("+client") :].partition(",")[0])
+    assert "CLIENT KILL" not in str([*redis_findings(settings)])
 
 
 @pytest.mark.parametrize("away", ["broker_url", "result_backend"])

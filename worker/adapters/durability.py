@@ -57,16 +57,25 @@ _REDIS = {
 _OF_KEPT_RESULTS = {"maxmemory-policy": ("noeviction", "a full Redis drops results that no one has read yet")}
 """The same of a Redis that has only results."""
 
+_NO_CLIENT = 2**63 - 1
+"""Number of a connection that does not exist. Never 0: Redis 6.2 takes that for all."""
+
 _OF_THE_BROKER: dict[str, tuple[str | int, ...]] = {
     "EVAL with the key unacked": ("EVAL", "return 1", 1, "unacked"),
     "HGET unacked": ("HGET", "unacked", ""),
     "ZRANGE retrieval-worker.owners": ("ZRANGE", "retrieval-worker.owners", 0, 0),
+    "INFO server": ("INFO", "server"),
+    "CLIENT ID": ("CLIENT", "ID"),
+    "CLIENT UNBLOCK": ("CLIENT", "UNBLOCK", _NO_CLIENT),
+    "BLMOVE from retrieval": ("BLMOVE", "retrieval", "retrieval.inflight.of-no-worker", "RIGHT", "LEFT", -1),
+    "LMOVE from retrieval": ("LMOVE", "retrieval", "retrieval.inflight.of-no-worker", "RIGHT", "NOWHERE"),
 }
 _OF_THE_RESULTS: dict[str, tuple[str | int, ...]] = {
     "EVAL with the key celery-task-meta-…": ("EVAL", "return 1", 1, "celery-task-meta-of-no-task"),
     "PUBLISH celery-task-meta-…": ("PUBLISH", "celery-task-meta-of-no-task", ""),
 }
-"""Name → a command that every worker needs, in a form that changes nothing. Redis checks permissions first."""
+"""Name → a command that every worker needs, in a form that changes nothing. Redis checks permissions first, then the
+arguments: those that move messages have one that no server takes."""
 
 _WRITES: dict[str, tuple[tuple[str | int, ...], ...]] = {
     "Redis": (("ZADD", "retrieval-worker.owners", "XX", 0, ""),),
@@ -256,6 +265,8 @@ def _write_problem(server: _Server) -> str | None:
 def _redis_settings(client: redis.Redis, server: _Server) -> Iterator[Finding]:
     if server.subject == "cache":
         return  # which may lose what it has
+    if server.subject == "Redis":
+        yield from _kill_right(client)
     found = _visible(client)
     expected = _REDIS if server.subject == "Redis" else _OF_KEPT_RESULTS
     for name, (wanted, otherwise) in expected.items():
@@ -273,6 +284,22 @@ def _redis_settings(client: redis.Redis, server: _Server) -> Iterator[Finding]:
             f"{', '.join(hidden)} can't be seen by the worker's user, as it should be; an administrator may: "
             f"redis-cli CONFIG GET {hidden[0]}",
         )
+
+
+def _kill_right(client: redis.Redis) -> Iterator[Finding]:
+    """Report a user who can't end lost connections: workers go on, and watch these's lists for longer."""
+    try:
+        client.execute_command("CLIENT KILL", "ID", _NO_CLIENT)  # type: ignore[no-untyped-call] # redis-py's own
+    except redis.exceptions.NoPermissionError:
+        user = client.get_connection_kwargs().get("username") or "default"
+        yield Finding(
+            "advice",
+            "Redis",
+            f"the Redis user {user} may not run CLIENT KILL: lists of dead workers are watched for 15 minutes. "
+            f"ACL SETUSER {user} +client|kill, and the same in users.acl",
+        )
+    except redis.ResponseError:
+        return
 
 
 def _visible(client: redis.Redis) -> dict[str, str]:

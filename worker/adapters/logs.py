@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
+import select
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +55,42 @@ _SHARED: list[structlog.types.Processor] = [
 ]
 
 
+log = structlog.stdlib.get_logger("worker.logs")
+
+_PATIENCE_SECONDS = 1.0
+"""Longest wait for room in the output; after that lines are dropped at once, until there is room."""
+
+
+class _Handler(logging.StreamHandler[Any]):
+    """Handler that drops lines while no one reads the output: a full pipe would stop the jobs of all processes."""
+
+    _dropped = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line, after the number of those that were dropped."""
+        if not self._has_room():
+            self._dropped += 1
+            return
+        if self._dropped:
+            lines, self._dropped = self._dropped, 0
+            log.warning("log lines dropped", lines=lines)
+        super().emit(record)
+
+    def _has_room(self) -> bool:
+        poll = select.poll()
+        with contextlib.suppress(OSError, ValueError):  # a stream without a file
+            poll.register(self.stream.fileno(), select.POLLOUT)
+            return bool(poll.poll(0 if self._dropped else 1000 * _PATIENCE_SECONDS))
+        return True
+
+
 def configure(settings: LogSettings) -> None:
     """Send everything that this process logs to standard error, in one form."""
     console = settings.format == "console" or (settings.format == "auto" and sys.stderr.isatty())
     renderers: list[structlog.types.Processor] = (
         [_visible, structlog.dev.ConsoleRenderer()] if console else [structlog.processors.JSONRenderer(_to_json)]
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Handler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=_SHARED,

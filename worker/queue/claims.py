@@ -48,6 +48,12 @@ _FULL_SECONDS = 0.2
 """Time without another blocking command after a full Redis has refused one; messages are taken by scripts meanwhile."""
 
 _FIRST_BYTES = 65_536
+TIDY_SECONDS = 2.0
+"""Interval at which a worker looks for owners that are gone."""
+
+REQUEUED_SECONDS = TIDY_SECONDS + 1.0
+"""Time in which the messages of one are requeued, if a worker is alive."""
+
 _SETTLED_AT_ONCE = 64
 _CALL_BACK_SECONDS = 0.005
 """Pause before a connection is called back again: its blocking command may not have arrived yet."""

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from retrieval_client.errors import Unavailable
+from worker.queue.claims import REQUEUED_SECONDS
 from worker.queue.rates import RateMeter, Sample
 from worker.queue.transport import dead_letters, delayed, keys
+from worker.queue.transport.owners import BEAT_SECONDS, LIFE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,6 +46,25 @@ class QueueState:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerState:
+    """Worker, and the messages that it holds: taken, and not acknowledged.
+
+    Attributes:
+        name: its name, HOST-PID of its main process.
+        is_alive: False if the keys of all its owners have expired.
+        silent_seconds: time since it was last heard from.
+        held: queue → number of messages, of queues with any.
+        running_seconds: how long the oldest of them runs, where that is known.
+    """
+
+    name: str
+    is_alive: bool
+    silent_seconds: float
+    held: Mapping[str, int]
+    running_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerState:
     """State of all queues.
 
@@ -51,7 +72,7 @@ class BrokerState:
         queues: each queue, in the order asked for.
         running: messages that workers took and have not acknowledged.
         oldest_running_seconds: age of the oldest of them; 0 without any.
-        workers: workers that are alive.
+        workers: workers that are alive, and those that are gone and still hold messages, by name.
         letters: the newest dead letters of each queue.
         rates: rate of each queue; none before the second look.
     """
@@ -59,9 +80,26 @@ class BrokerState:
     queues: tuple[QueueState, ...]
     running: int
     oldest_running_seconds: float
-    workers: int
+    workers: tuple[WorkerState, ...]
     letters: tuple[DeadLetter, ...]
     rates: Mapping[str, Rate]
+
+    @property
+    def alive(self) -> int:
+        """Number of workers that are alive."""
+        return sum(worker.is_alive for worker in self.workers)
+
+    def describe(self, worker: WorkerState) -> str:
+        """Return in words what one of the workers holds and, if it is gone, when that is requeued."""
+        text = f"holds {' and '.join(f'{count} of {queue}' for queue, count in worker.held.items()) or 'nothing'}"
+        if worker.running_seconds is not None:
+            text += f", the oldest runs for {worker.running_seconds:.0f} s"
+        if not worker.is_alive:
+            when = f"within {REQUEUED_SECONDS:.0f} s" if self.alive else "once a worker runs"
+            return f"{text}; it is gone, last heard from {worker.silent_seconds:.0f} s ago: requeued {when}"
+        if worker.silent_seconds > 2 * BEAT_SECONDS:
+            text += f"; last heard from {worker.silent_seconds:.0f} s ago, gone after {LIFE_SECONDS} s"
+        return text
 
 
 class Overview:
@@ -99,15 +137,18 @@ class Overview:
             letters = [one for queue in self._queues for one in dead_letters.every(client, queue, newest)]
             listed = {name: client.llen(keys.inflight(owner.queue, name)) for name, owner in owners.items()}
             held = _held(client, owners, listed)
+        workers = _workers(owners, held, now[0])
         began = [*(score for _, score in index), *(owner.began for owner in owners.values() if owner.began is not None)]
         age = max(0.0, now[0] - min(began)) if began else 0.0
         dead = {one.queue: one.dead for one in states}
-        inside = {one.queue: one.waiting + one.delayed + held[one.queue] for one in states}
+        inside = {one.queue: one.waiting + one.delayed for one in states}
+        for name, owner in owners.items():
+            if owner.queue in inside:
+                inside[owner.queue] += held[name]
         ended = {name: (owner.queue, owner.ended) for name, owner in owners.items() if owner.is_alive}
         rates = self._meter.add(Sample(now[0] + now[1] / 1e6, inside, dead, ended))
-        workers = {owner.worker for owner in owners.values() if owner.is_alive}
         running = int(recorded) + sum(listed.values())
-        return BrokerState(states, running, age, len(workers), tuple(letters), rates)
+        return BrokerState(states, running, age, workers, tuple(letters), rates)
 
     def retry(self, queue: str, entry: str) -> bool:
         """Send a dead letter again; return False if it is gone.
@@ -161,6 +202,7 @@ class Overview:
 @dataclass(frozen=True, slots=True)
 class _Owner:
     queue: str
+    seen: float
     is_alive: bool
     worker: str
     ended: int
@@ -169,20 +211,44 @@ class _Owner:
 
 def _owners(client: redis.Redis) -> dict[str, _Owner]:
     """Return the owners: a worker that is alive renews a key for each of its queues."""
-    places: Any = client.zrange(keys.OWNERS, 0, -1)
-    known = [keys.parse_inflight(place.decode()) for place in places]
-    values: Any = client.mget([keys.owner_key(owner) for _, owner in known]) if known else []
-    return {
-        owner: _Owner(queue, value is not None, *keys.parse_owner_value((value or b"").decode()))
-        for (queue, owner), value in zip(known, values, strict=True)
-    }
+    places: Any = client.zrange(keys.OWNERS, 0, -1, withscores=True)
+    known = [(*keys.parse_inflight(place.decode()), seen) for place, seen in places]
+    values: Any = client.mget([keys.owner_key(owner) for _, owner, _ in known]) if known else []
+    owners = {}
+    for (queue, owner, seen), value in zip(known, values, strict=True):
+        worker, ended, began = keys.parse_owner_value((value or keys.worker_of(owner).encode()).decode())
+        owners[owner] = _Owner(queue, seen, value is not None, worker, ended, began)
+    return owners
 
 
 def _held(client: redis.Redis, owners: Mapping[str, _Owner], listed: Mapping[str, int]) -> Counter[str]:
-    """Return how many messages of each queue its owners have: taken, and not acknowledged."""
+    """Return how many messages each owner has: taken, and not acknowledged."""
     tags: Any = client.zrange(keys.UNACKED_INDEX, 0, MOST_TAGS - 1)
-    named = (owners.get(keys.owner_of(tag.decode("utf-8", "replace"))) for tag in tags)
-    held = Counter(owner.queue for owner in named if owner is not None)
+    recorded = (keys.owner_of(tag.decode("utf-8", "replace")) for tag in tags)
+    return Counter(listed) + Counter(owner for owner in recorded if owner in owners)
+
+
+def _workers(owners: Mapping[str, _Owner], held: Mapping[str, int], now: float) -> tuple[WorkerState, ...]:
+    """Return the workers that have these owners; none that is gone and holds nothing."""
+    groups: dict[str, list[tuple[_Owner, int]]] = {}
     for name, owner in owners.items():
-        held[owner.queue] += listed[name]
-    return held
+        groups.setdefault(owner.worker, []).append((owner, held[name]))
+    return tuple(
+        _worker_of(name, group, now)
+        for name, group in sorted(groups.items())
+        if any(owner.is_alive or count for owner, count in group)
+    )
+
+
+def _worker_of(name: str, group: Sequence[tuple[_Owner, int]], now: float) -> WorkerState:
+    counts: Counter[str] = Counter()
+    for owner, count in group:
+        counts[owner.queue] += count
+    began = [owner.began for owner, _ in group if owner.began is not None]
+    return WorkerState(
+        name,
+        any(owner.is_alive for owner, _ in group),
+        max(0.0, now - max(owner.seen for owner, _ in group)),
+        {queue: count for queue, count in sorted(counts.items()) if count},
+        max(0.0, now - min(began)) if began else None,
+    )

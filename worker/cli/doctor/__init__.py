@@ -17,7 +17,7 @@ from worker.cli.doctor.configuration import (
 from worker.cli.doctor.corpora import LEAKPROOF
 from worker.cli.doctor.locks import locks
 from worker.cli.doctor.models import embedder_findings, part_findings
-from worker.cli.doctor.servers import clock_findings, postgres_findings, standby_findings
+from worker.cli.doctor.servers import clock_findings, holding_findings, postgres_findings, standby_findings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +42,7 @@ def examine(
         *postgres_findings(settings),
         *standby_findings(settings),
         *redis_findings(settings),
+        *holding_findings(settings),
         *clock_findings(settings, clock),
         *principal_findings(settings),
         *part_findings(settings),

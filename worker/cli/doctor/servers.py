@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 
@@ -14,6 +15,8 @@ from worker.adapters.postgres.refusals import busy
 from worker.adapters.postgres.replication import LAG, check_standby
 from worker.adapters.postgres.row_security import RECORDS
 from worker.cli.doctor.corpora import corpus_findings
+from worker.queue.overview import Overview
+from worker.settings.serving import QUEUES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,6 +120,17 @@ def clock_findings(settings: Settings, clock: Callable[[], float]) -> Iterator[F
             f"{'those' if len(wrong) > 1 else 'that'} of {' and '.join(wrong)}: tokens are refused, or live too long. "
             "Let NTP set the clocks (timedatectl set-ntp true)",
         )
+
+
+def holding_findings(settings: Settings) -> Iterator[Finding]:
+    """Tell what each worker holds; those that are gone can't be asked."""
+    try:
+        state = Overview(settings.broker_url.get_secret_value(), QUEUES, time.time).look(0)
+    except Unavailable:  # the check of Redis says why
+        return
+    for worker in state.workers:
+        level: Literal["ok", "advice"] = "ok" if worker.is_alive else "advice"
+        yield Finding(level, "worker", f"{worker.name} {state.describe(worker)}")
 
 
 def _records(connection: psycopg.Connection[Any]) -> Iterator[Finding]:

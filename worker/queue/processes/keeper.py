@@ -16,7 +16,7 @@ import redis
 from retrieval_client.errors import TimedOut
 from worker.adapters import logs
 from worker.queue import records
-from worker.queue.claims import ALONE, ANSWERED, UNCOUNTED, Tidier, renew
+from worker.queue.claims import ALONE, ANSWERED, TIDY_SECONDS, UNCOUNTED, Tidier, renew
 from worker.queue.outcome import delivered_job
 from worker.queue.processes.table import State
 from worker.queue.records import Record
@@ -44,10 +44,10 @@ log = logs.logger("worker.keeper")
 _LOOK_SECONDS = 1.0
 """Interval between looks at what waits, is due or was deferred."""
 
-_DEAD_SECONDS = 2.0
 _TURN_SECONDS = 0.25
-_STUCK_LOOKS = 3
-"""Looks, each with the renewal of the owners, after which an idle process that has messages counts as stopped."""
+_STUCK_LOOKS, _STORING_LOOKS = 3, 20
+"""Looks, each with the renewal of the owners, after which a process that has messages, runs none and gives no sign of
+life counts as stopped; the second while it stores outcomes, which takes longer if Redis is slow."""
 
 
 _TIMED_OUT = TimedOut("the job ran longer than its time limit, and its process was ended")
@@ -64,7 +64,7 @@ class DeadProcess(NamedTuple):
         place: the list that holds the messages that it read, or the jobs that it ran; empty: none.
         is_answered: whether the outcomes of all of these are stored.
         number: the place in that list of the one that ran.
-        task_id: its id.
+        task_id: its id; empty: it ran none.
         together: whether all of these ran.
         cause: why it was ended by the main process, if it was.
     """
@@ -95,7 +95,7 @@ class Keeper:
 
     Attributes:
         waiting: number of jobs that wait.
-        stuck: numbers of the processes that have messages in their lists, and do not run them: they were stopped.
+        stuck: number → last sign of life of the processes that have messages, and do not run them: they were stopped.
 
     Args:
         client: client of the broker, of its own.
@@ -140,7 +140,7 @@ class Keeper:
         self._seen = float("inf"), 0.0
         self._looks: dict[int, tuple[int, int]] = {}
         self.waiting = 0
-        self.stuck: set[int] = set()
+        self.stuck: dict[int, int] = {}
 
     def start(self) -> None:
         """Start the thread."""
@@ -186,7 +186,7 @@ class Keeper:
             self._next_look = now + _LOOK_SECONDS
             self._look()
         if now >= self._next_dead:
-            self._next_dead = now + _DEAD_SECONDS
+            self._next_dead = now + TIDY_SECONDS
             self._tidy_dead()
 
     def _settle_dead(self) -> None:
@@ -212,7 +212,7 @@ class Keeper:
             log.warning("Redis' clock jumped", seconds=round(now - self._seen[0] - (seen - self._seen[1]), 1))
             self._next_dead = seen + LIFE_SECONDS
         self._seen = now, seen
-        if self._next_dead > seen + _DEAD_SECONDS:
+        if self._next_dead > seen + TIDY_SECONDS:
             return
         self._tidier.tidy_dead()
         if count := unacked.requeue_of_dead_owners(self._client):
@@ -256,14 +256,19 @@ class Keeper:
             renew(self._client.execute_command, values, life)
 
     def _find_stuck(self, slots: Mapping[int, Slot]) -> None:
-        """Find processes that are idle, look after look, with the same messages in their lists."""
+        """Find processes that have messages, look after look, and neither run a job nor give a sign of life."""
         looks: dict[int, tuple[int, int]] = {}
         for number, slot in slots.items():
-            if slot.state == State.IDLE and any(self._client.llen(place) for place in slot.places):
-                claims, count = self._looks.get(number, (slot.claims, 0))
-                looks[number] = (slot.claims, count + 1 if claims == slot.claims else 1)
+            is_between = slot.state not in (State.STARTING, State.RUNNING)
+            if is_between and any(self._client.llen(place) for place in slot.places):
+                signs, count = self._looks.get(number, (slot.signs, 0))
+                looks[number] = (slot.signs, count + 1 if signs == slot.signs else 1)
         self._looks = looks
-        self.stuck = {number for number, (_, count) in looks.items() if count >= _STUCK_LOOKS}
+        self.stuck = {
+            number: signs
+            for number, (signs, count) in looks.items()
+            if count >= (_STORING_LOOKS if slots[number].state == State.STORING else _STUCK_LOOKS)
+        }
 
     def _look(self) -> None:
         waiting = 0
@@ -275,7 +280,7 @@ class Keeper:
         self.waiting = waiting
 
     def _settle(self, process: DeadProcess) -> None:
-        """Requeue what a process held: what it ran counts, or is answered; what had not begun does neither."""
+        """Requeue what a process held: what it ran or read counts, or is answered; what had not begun does neither."""
         for place in process.places:
             mode: str | int = UNCOUNTED
             if place == process.place and process.is_answered:

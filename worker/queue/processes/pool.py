@@ -303,7 +303,7 @@ class Pool(BasePool):
             slot, place = member.slot, self._places[member.number]
             if member.is_killed:
                 continue
-            if member.number in self._keeper.stuck:
+            if self._keeper.stuck.get(member.number) == slot.signs:
                 log.error("process does not run what it took: killed", pid=member.pid)
                 member.end("stopped")
                 continue

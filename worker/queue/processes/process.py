@@ -387,6 +387,7 @@ class Process:
         """
         pause = 0.0
         while composed:
+            self._slot.signs += 1
             try:
                 return self._store.put(composed)
             except BROKEN as error:

@@ -64,6 +64,7 @@ class Slot(ctypes.Structure):
         ended: how many jobs it has ended.
         queue_ended: the same for each queue, since it announced its lists.
         claims: how often it has claimed.
+        signs: how often it has given a sign of life while it ran no job.
         side: which of two names of its lists counts.
     """
 
@@ -76,6 +77,7 @@ class Slot(ctypes.Structure):
     ended: int
     queue_ended: ctypes.Array[ctypes.c_uint64]
     claims: int
+    signs: int
     side: int
     _fields_ = (
         ("state", ctypes.c_int32),
@@ -87,6 +89,7 @@ class Slot(ctypes.Structure):
         ("ended", ctypes.c_uint64),
         ("queue_ended", ctypes.c_uint64 * MOST_QUEUES),
         ("claims", ctypes.c_uint64),
+        ("signs", ctypes.c_uint64),
         ("_place", ctypes.c_char * 512),
         ("_places", (ctypes.c_char * _PLACES) * 2),
         ("side", ctypes.c_int32),
@@ -96,6 +99,7 @@ class Slot(ctypes.Structure):
     def clear(self) -> None:
         """Prepare it for the next process."""
         self.state, self.count, self.is_leaving, self.ended, self.claims = State.STARTING, 0, False, 0, 0
+        self.signs += 1
         self.announce(())
 
     def announce(self, places: Sequence[str]) -> None:
@@ -132,6 +136,7 @@ class Slot(ctypes.Structure):
         self.state = State.STORING
         self.count, self.together = 0, together
         self._place = place.encode()
+        self.signs += 1
 
     def begin(self, place: str, jobs: Sequence[tuple[str, str, int]], now: float, *, together: bool) -> None:
         """Note that jobs begin.

@@ -85,6 +85,18 @@ def parse_inflight(key: str) -> tuple[str, str]:
     return queue, owner
 
 
+_CONNECTION = re.compile(r"-[0-9a-f]{8}-\d+[ab]$|-[0-9a-f]+$")
+
+
+def worker_of(owner: str) -> str:
+    """Return the name of an owner's worker, which its key tells as long as it is alive.
+
+    >>> worker_of("host-123-1a2b3c4d-17a"), worker_of("host-123-1a2b3c4d5e6f")
+    ('host-123', 'host-123')
+    """
+    return _CONNECTION.sub("", owner)
+
+
 def dead(queue: str) -> str:
     """Return the key of the stream of a queue's dead letters."""
     return f"{queue}.dead"

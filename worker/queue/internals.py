@@ -31,6 +31,7 @@ DOCUMENTED: dict[tuple[str, str], str] = {
 
 USED = (
     "celery.app.task:Context",
+    "celery.worker.autoscale:AUTOSCALE_KEEPALIVE",
     "celery.worker.state:all_total_count",
     "celery.worker.state:revoked",
     "kombu.connection:resolve_aliases",

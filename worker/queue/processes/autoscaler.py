@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+
+from celery.worker.autoscale import AUTOSCALE_KEEPALIVE
 
 from worker.adapters import logs
 
@@ -25,7 +26,7 @@ class Autoscaler:
         keepalive: seconds without a waiting job before processes leave; Celery's ``AUTOSCALE_KEEPALIVE``.
     """
 
-    keepalive = float(os.environ.get("AUTOSCALE_KEEPALIVE", "30"))
+    keepalive = AUTOSCALE_KEEPALIVE
 
     def __init__(self, pool: Pool, max_concurrency: int, min_concurrency: int = 0, **_: Any) -> None:
         self.pool = pool

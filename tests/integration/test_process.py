@@ -325,7 +325,7 @@ def deliver(broker: redis.Redis, tag: str, message: bytes, at: float) -> None:
 
 
 def test_what_a_dead_worker_of_an_older_version_held_comes_back_in_order(url: str, broker: redis.Redis) -> None:
-    """What was taken first comes first, before what was sent later; only what had begun stays counted."""
+    """The first one taken comes first, before any that was sent later; only what had begun stays counted."""
     place = keys.inflight(QUEUE, "dead-1")
     broker.lpush(place, *(envelope(f"claimed-{number}") for number in range(2)))
     broker.zadd(keys.OWNERS, {place: 1})

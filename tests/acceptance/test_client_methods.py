@@ -216,6 +216,7 @@ def test_a_chain_s_next_job_is_answered(
             result = steps.apply_async()
             assert len(read(RetrieveTopK, result.get(timeout=180)).chunks) == 15
             assert result.id != result.parent.id
+            assert result.parent.get(timeout=180)  # else it waits for it until it is collected
 
 
 def test_a_chord_hands_the_answers_to_a_task_of_the_app(

@@ -22,14 +22,14 @@ RATE_SHARE = 0.8
 MOST_WITHOUT_WORK = 0.05
 
 GOALS: Mapping[Kind, float] = {
-    Kind.WORKER_KILL: 15.0,
-    Kind.MAIN_KILL: 15.0,
-    Kind.STOP_THEN_KILL: 15.0,
-    Kind.REDIS_KILL: 5.0,
-    Kind.REDIS_RESTART: 5.0,
-    Kind.POSTGRES_KILL: 5.0,
-    Kind.POSTGRES_RESTART: 5.0,
-    Kind.BLACKHOLE: 10.0,
+    Kind.WORKER_KILL: 10.0,
+    Kind.MAIN_KILL: 10.0,
+    Kind.STOP_THEN_KILL: 10.0,
+    Kind.REDIS_KILL: 4.0,
+    Kind.REDIS_RESTART: 4.0,
+    Kind.POSTGRES_KILL: 4.0,
+    Kind.POSTGRES_RESTART: 4.0,
+    Kind.BLACKHOLE: 8.0,
 }
 """Seconds that p99 of a kind may take, on a quiet machine."""
 

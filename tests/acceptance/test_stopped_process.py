@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 JOBS = 600
 """Enough for more lines than a pipe holds, 64 KiB."""
 
-IDLE_BOUND = 4 * BEAT_SECONDS + 3
+IDLE_BOUND = 5 * BEAT_SECONDS + 3
 """Seconds until what an idle process was given is run by another: four heartbeats, and what a start takes."""
 
 

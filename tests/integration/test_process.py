@@ -244,7 +244,7 @@ def test_each_try_to_store_an_outcome_is_a_sign_of_life(
     assert linked.ids == ["1"]
 
 
-@pytest.mark.parametrize(("state", "looks"), [(State.IDLE, 3), (State.ENDED, 3), (State.STORING, 20)])
+@pytest.mark.parametrize(("state", "looks"), [(State.IDLE, 4), (State.ENDED, 4), (State.STORING, 30)])
 def test_a_process_without_a_sign_of_life_counts_as_stopped(
     url: str, broker: redis.Redis, state: State, looks: int
 ) -> None:

@@ -48,7 +48,7 @@ _FULL_SECONDS = 0.2
 """Time without another blocking command after a full Redis has refused one; messages are taken by scripts meanwhile."""
 
 _FIRST_BYTES = 65_536
-TIDY_SECONDS = 2.0
+TIDY_SECONDS = 1.0
 """Interval at which a worker looks for owners that are gone."""
 
 REQUEUED_SECONDS = TIDY_SECONDS + 1.0

@@ -45,7 +45,7 @@ _LOOK_SECONDS = 1.0
 """Interval between looks at what waits, is due or was deferred."""
 
 _TURN_SECONDS = 0.25
-_STUCK_LOOKS, _STORING_LOOKS = 3, 20
+_STUCK_LOOKS, _STORING_LOOKS = 4, 30
 """Looks, each with the renewal of the owners, after which a process that has messages, runs none and gives no sign of
 life counts as stopped; the second while it stores outcomes, which takes longer if Redis is slow."""
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from worker.queue.transport.inspection import Rules
     from worker.settings import Settings
 
+_KEEPER_SECONDS = 1.5
+"""Time limit of the keeper's commands: several tries to renew must fit into an owner's life."""
+
 _SOCKETS = {name: value for name, value in connections.SOCKETS.items() if name != "retry_on_timeout"}
 
 
@@ -80,7 +83,7 @@ class Processes:
         """Make the main process's keeper."""
         store = self._store()
         self._keeper = Keeper(
-            self._broker(),
+            self._broker(_KEEPER_SECONDS),
             store,
             self._further(store),
             _name(os.getpid()),
@@ -126,8 +129,9 @@ class Processes:
     def _further(self, store: RecordStore) -> FurtherTasks:
         return FurtherTasks(self._app, store, self._settings.worker.result_expires_seconds)
 
-    def _broker(self) -> redis.Redis:
-        return redis.Redis.from_url(self._app.conf.broker_url, retry=Retry(NoBackoff(), 0), **_SOCKETS)
+    def _broker(self, seconds: float = connections.ANSWER_SECONDS) -> redis.Redis:
+        limits = {"socket_timeout": seconds, "socket_connect_timeout": seconds}
+        return redis.Redis.from_url(self._app.conf.broker_url, retry=Retry(NoBackoff(), 0), **_SOCKETS | limits)
 
     def _store(self) -> RecordStore:
         client = redis.Redis.from_url(self._app.conf.result_backend, retry=Retry(NoBackoff(), 0), **_SOCKETS)

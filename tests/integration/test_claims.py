@@ -20,7 +20,17 @@ from tests.waiting import wait_for
 
 from worker.cli.devstack.processes import free_port
 from worker.cli.devstack.redis import NAMED_BY, missing_tls, redis_server
-from worker.queue.claims import ALONE, ANSWERED, COUNTED, UNCOUNTED, ClaimedMessage, Claims, Tidier, renew
+from worker.queue.claims import (
+    ALONE,
+    ANSWERED,
+    COUNTED,
+    REQUEUED_SECONDS,
+    UNCOUNTED,
+    ClaimedMessage,
+    Claims,
+    Tidier,
+    renew,
+)
 from worker.queue.overview import Overview
 from worker.queue.transport import dead_letters, delayed, keys
 from worker.queue.transport.excerpts import is_excerpt
@@ -292,7 +302,10 @@ def test_views_tell_a_dead_worker_as_long_as_it_holds_something(
     with connect(server) as client:
         renew(client.execute_command, {keys.inflight(QUEUE, "host-2-1a2b3c4d-9a"): "host-2 0"})
         state = overview.look(0)
-        assert (state.describe(worker), state.describe(state.workers[1])) == (f"{told} within 3 s", "holds nothing")
+        assert (state.describe(worker), state.describe(state.workers[1])) == (
+            f"{told} within {REQUEUED_SECONDS:.0f} s",
+            "holds nothing",
+        )
         Tidier(client).tidy_dead()
     assert [worker.name for worker in overview.look(0).workers] == ["host-2"]
     assert places(broker) == [keys.inflight(QUEUE, "host-2-1a2b3c4d-9a")]
@@ -554,7 +567,7 @@ def test_a_connection_that_was_closed_is_not_used_again(broker: redis.Redis, pro
     fill(broker, *"0123")
     claims = process()
     claims.take(1)
-    claims._client.connection_pool.disconnect()
+    claims._lines[0].connection.disconnect()
     with pytest.raises(LOST):
         claims.take(1)
     assert drain(claims) == [*"123"]

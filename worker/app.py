@@ -198,7 +198,7 @@ def refuse_unsafe_start(settings: Settings, queues: Collection[str] = QUEUES) ->
     standby = settings.of_the_standby
     _refuse("keys", lambda: check_keys(settings))
     _refuse("parts", lambda: check_parts(settings, queues))
-    _refuse("Redis", lambda: check_redis(settings))
+    _refuse("Redis", lambda: check_redis(settings, sorted(queues)))
     _refuse("Postgres", lambda: check(settings, at_start=True))
     if standby is not None:
         _refuse("the standby", lambda: check_standby(standby, at_start=True))

@@ -18,9 +18,10 @@ from retrieval_client.errors import RetrievalError, SettingsError
 from worker.adapters.postgres.connections import LIMITS
 from worker.adapters.postgres.database import connected, translated_errors
 from worker.adapters.redis_refusals import queue_url_problem, refusal, url_problem
+from worker.settings.serving import QUEUES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pydantic import SecretStr
 
@@ -61,17 +62,20 @@ _NO_CLIENT = 2**63 - 1
 """Number of a connection that does not exist. Never 0: Redis 6.2 takes that for all."""
 
 _OF_THE_BROKER: dict[str, tuple[str | int, ...]] = {
-    "EVAL with the key unacked": ("EVAL", "return 1", 1, "unacked"),
-    "HGET unacked": ("HGET", "unacked", ""),
+    "EVALSHA with the key unacked": ("EVALSHA", "0" * 40, 1, "unacked"),
+    "SCRIPT LOAD": ("SCRIPT", "LOAD", "return 1"),
     "ZRANGE retrieval-worker.owners": ("ZRANGE", "retrieval-worker.owners", 0, 0),
     "INFO server": ("INFO", "server"),
     "CLIENT ID": ("CLIENT", "ID"),
     "CLIENT UNBLOCK": ("CLIENT", "UNBLOCK", _NO_CLIENT),
-    "BLMOVE from retrieval": ("BLMOVE", "retrieval", "retrieval.inflight.of-no-worker", "RIGHT", "LEFT", -1),
-    "LMOVE from retrieval": ("LMOVE", "retrieval", "retrieval.inflight.of-no-worker", "RIGHT", "NOWHERE"),
+}
+_OF_A_QUEUE: dict[str, tuple[str | int, ...]] = {
+    "BLMOVE": ("{0}", "{0}.inflight.of-no-worker", "RIGHT", "LEFT", -1),
+    "LMOVE": ("{0}", "{0}.inflight.of-no-worker", "RIGHT", "NOWHERE"),
 }
 _OF_THE_RESULTS: dict[str, tuple[str | int, ...]] = {
-    "EVAL with the key celery-task-meta-…": ("EVAL", "return 1", 1, "celery-task-meta-of-no-task"),
+    "EVALSHA with the key celery-task-meta-…": ("EVALSHA", "0" * 40, 1, "celery-task-meta-of-no-task"),
+    "SCRIPT LOAD": ("SCRIPT", "LOAD", "return 1"),
     "PUBLISH celery-task-meta-…": ("PUBLISH", "celery-task-meta-of-no-task", ""),
 }
 """Name → a command that every worker needs, in a form that changes nothing. Redis checks permissions first, then the
@@ -118,10 +122,18 @@ class _Server(NamedTuple):
         return _WRITES.get(self.subject, ())
 
 
-def _servers(settings: Settings) -> Iterator[_Server]:
+def _of_queues(queues: Iterable[str]) -> dict[str, tuple[str | int, ...]]:
+    return {
+        f"{name} from {queue}": (name, *(word.format(queue) if isinstance(word, str) else word for word in words))
+        for queue in queues
+        for name, words in _OF_A_QUEUE.items()
+    }
+
+
+def _servers(settings: Settings, queues: Iterable[str]) -> Iterator[_Server]:
     """Yield the broker, then the other servers that have a URL of their own."""
     results = settings.result_backend
-    both = {**_OF_THE_BROKER, **(_OF_THE_RESULTS if results is None else {})}
+    both = {**_OF_THE_BROKER, **_of_queues(queues), **(_OF_THE_RESULTS if results is None else {})}
     yield _Server("Redis", "the broker", "CELERY_BROKER_URL", settings.broker_url, both)
     if results is not None:
         yield _Server("results", "the result backend", "CELERY_RESULT_BACKEND", results, _OF_THE_RESULTS)
@@ -129,10 +141,10 @@ def _servers(settings: Settings) -> Iterator[_Server]:
         yield _Server("cache", "the cache", "RETRIEVAL_WORKER_CACHE__URL", settings.cache.url, {})
 
 
-def redis_findings(settings: Settings) -> Iterator[Finding]:
+def redis_findings(settings: Settings, queues: Iterable[str] = QUEUES) -> Iterator[Finding]:
     """Check the broker's settings, and that results have a database of their own and can be stored."""
     places = set()
-    for server in _servers(settings):
+    for server in _servers(settings, queues):
         try:
             problem = _problem(server) or _write_problem(server)
         except _NoAnswer as away:
@@ -154,7 +166,7 @@ def redis_findings(settings: Settings) -> Iterator[Finding]:
         )
 
 
-def check_redis(settings: Settings) -> None:
+def check_redis(settings: Settings, queues: Iterable[str] = QUEUES) -> None:
     """Check that the settings' transport can work on this broker, as the Redis users of the settings.
 
     A Redis that is unavailable, or that hides its settings, is no error.
@@ -163,7 +175,7 @@ def check_redis(settings: Settings) -> None:
         SettingsError: it is too old, or refuses a user or a command that a worker needs; or a URL does not lead to a
             Redis.
     """
-    for server in _servers(settings):
+    for server in _servers(settings, queues):
         with contextlib.suppress(_NoAnswer):
             if problem := _problem(server):
                 raise SettingsError(problem)

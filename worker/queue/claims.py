@@ -9,6 +9,7 @@ the answered list (again), and requeues the other one: nothing is taken twice, a
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 import select
@@ -136,16 +137,20 @@ class Tidier:
         silent_since = time_now[0] - STOPPING_LIFE_SECONDS
         silent_owners: Any = self._client.zrangebyscore(keys.OWNERS, 0, silent_since, withscores=True)
         for name, last_seen in silent_owners:
-            place = name.decode()
-            queue, owner = keys.parse_inflight(place)
-            if self._client.exists(keys.owner_key(owner)):
-                continue
-            length: Any = self._client.llen(place)
-            moved = self.tidy(place, ALONE if length > 1 else COUNTED)
-            if moved:
-                log.warning("claims of a dead worker requeued", queue=queue, owner=owner, messages=moved)
-            elif last_seen < time_now[0] - FORGET_SECONDS:
-                self._client.zrem(keys.OWNERS, place)
+            place = name.decode("utf-8", "replace")
+            with contextlib.suppress(redis.ResponseError):  # a queue or a name of others: its messages are not ours
+                self._tidy_if_dead(place, is_forgotten=last_seen < time_now[0] - FORGET_SECONDS)
+
+    def _tidy_if_dead(self, place: str, *, is_forgotten: bool) -> None:
+        queue, owner = keys.parse_inflight(place)
+        if self._client.exists(keys.owner_key(owner)):
+            return
+        length: Any = self._client.llen(place)
+        moved = self.tidy(place, ALONE if length > 1 else COUNTED)
+        if moved:
+            log.warning("claims of a dead worker requeued", queue=queue, owner=owner, messages=moved)
+        elif is_forgotten:
+            self._client.zrem(keys.OWNERS, place)
 
     def _end_connection(self, owner: str) -> bool:
         """Return whether no command of an owner can run any more."""

@@ -32,7 +32,7 @@ DOCUMENTED: dict[tuple[str, str], str] = {
 USED = (
     "celery.app.task:Context",
     "celery.worker.autoscale:AUTOSCALE_KEEPALIVE",
-    "celery.worker.state:all_total_count",
+    "celery.worker.state:total_count",
     "celery.worker.state:revoked",
     "kombu.connection:resolve_aliases",
     "kombu.serialization:register",

@@ -186,8 +186,8 @@ class Node(pidbox.Node):
     def _check_scale(self, least: int | None, most: int | None) -> None:
         """Refuse a minimum above the maximum: Celery accepts any pair, and starts as many processes as the minimum."""
         scaler = self.state.consumer.controller.autoscaler
-        if scaler is None:  # the command itself reports it
-            return
+        if scaler is None:
+            raise RefusedCommand("this worker has a fixed number of processes: start it with --autoscale")
         low: int = scaler.min_concurrency if least is None else least
         high: int = scaler.max_concurrency if most is None else most
         if low > high:

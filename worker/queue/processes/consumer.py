@@ -30,6 +30,9 @@ class _Queues:
     def update(self) -> None:
         """Do nothing."""
 
+    def cancel(self) -> None:
+        """Do nothing."""
+
     def increment_eventually(self, count: int) -> None:
         """Do nothing."""
 

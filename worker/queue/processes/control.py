@@ -83,6 +83,27 @@ def cancel_consumer(_: Any, **__: Any) -> dict[str, str]:
     return _FIXED
 
 
+_LIMITS = {"error": "limits are those of the worker's settings, for all jobs: start a worker with others"}
+
+
+@control_command(
+    name="rate_limit", args=[("task_name", str), ("rate_limit", str)], signature="<task_name> <rate_limit>"
+)
+def rate_limit(_: Any, **__: Any) -> dict[str, str]:
+    """Nothing: processes claim what waits."""
+    return _LIMITS
+
+
+@control_command(
+    name="time_limit",
+    args=[("task_name", str), ("soft_secs", float), ("hard_secs", float)],
+    signature="<task_name> <soft_secs> [hard_secs]",
+)
+def time_limit(_: Any, **__: Any) -> dict[str, str]:
+    """Nothing: a process has its limits from its start."""
+    return _LIMITS
+
+
 @control_command(name="revoke", variadic="task_id", signature="[id1 [id2 [... [idN]]]]")
 def revoke(state: Any, task_id: str | Sequence[str], terminate: bool = False, **_: Any) -> dict[str, str]:
     """Revoke jobs: they are not begun; with ``terminate``, the process of one that runs is ended."""

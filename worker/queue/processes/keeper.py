@@ -241,7 +241,8 @@ class Keeper:
         except (redis.RedisError, OSError) as error:
             self._renewals.failed(error, now)
             raise
-        self._renewals.renewed()
+        if slots:
+            self._renewals.renewed()
         self._next_beat = now + (STOPPING_BEAT_SECONDS if self._is_stopping else BEAT_SECONDS)
 
     def _renew_slot(self, slot: Slot, now: float, life: int) -> None:

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from celery import signals
+from celery import bootsteps, signals
 from celery.concurrency.base import BasePool
 from celery.worker import state as worker_state
 
@@ -118,6 +118,7 @@ class Pool(BasePool):
     _hub: Any = None
     _ended = _claims = 0
     _is_ending = False
+    _until = float("inf")
 
     # --- processes ----------------------------------------------------------------------------------
 
@@ -210,9 +211,9 @@ class Pool(BasePool):
         self._ended += member.slot.ended
         self._claims += member.slot.claims
         if status and not member.cause:
-            jobs = len(member.slot.running)
-            if jobs:
-                log.error("process lost: the job is requeued", pid=member.pid, jobs=jobs)
+            ids = [job.task_id for job in member.slot.running]
+            if ids:
+                log.error("process lost: the job is requeued", pid=member.pid, jobs=len(ids), task_ids=ids)
             else:
                 log.error("process lost", pid=member.pid)
         self._tell_ended(member)
@@ -294,7 +295,7 @@ class Pool(BasePool):
         self._maintain()
         consumer = self.app.processes.consumer
         self.table.head.sends_events = bool(consumer and getattr(consumer.event_dispatcher, "enabled", False))
-        worker_state.all_total_count[0] = self._ended + sum(member.slot.ended for member in self.members.values())
+        worker_state.total_count["jobs"] = self._ended + sum(member.slot.ended for member in self.members.values())
 
     def _keep_limits(self) -> None:
         """End processes whose job runs too long, and those that are stuck at their start."""
@@ -338,32 +339,46 @@ class Pool(BasePool):
         self.table.head.revoke(revocation_key(task_id))
         for member, position, _, running in [*self.running()]:
             if terminate and running == task_id and position == member.slot.position and not member.slot.together:
+                log.warning("job revoked", task_id=task_id, pid=member.pid)
                 member.end("revoked", task_id)
 
     # --- end ----------------------------------------------------------------------------------------
 
     def on_stop(self) -> None:
-        """Let each process end what it runs, acknowledge, and exit."""
-        self._end(self._hard_seconds + 1.0)
+        """Let each process end what it runs, acknowledge, and exit.
+
+        Celery calls this also in its handlers of SIGQUIT and of a second Ctrl-C. While its loop runs, nothing is done
+        there: the loop ends then, and with it the pool. On top of a stop that waits, the wait becomes shorter.
+        """
+        if self._is_ending:
+            self._until = min(self._until, time.monotonic() + self._soft_shutdown_seconds)
+        elif self.app.processes.consumer.blueprint.state != bootsteps.RUN:
+            self._end(self._hard_seconds + 1.0)
 
     def on_terminate(self) -> None:
         """Let each process end what it runs, for a while; what they hold after that is requeued."""
-        self._end(float(self.app.conf.worker_soft_shutdown_timeout))
+        self._end(self._soft_shutdown_seconds)
+
+    @property
+    def _soft_shutdown_seconds(self) -> float:
+        return float(self.app.conf.worker_soft_shutdown_timeout)
 
     def _end(self, seconds: float) -> None:
         self._is_ending, self._hub = True, None
         for member in self.members.values():
             member.leave()
-        until = time.monotonic() + seconds
-        while self.members and time.monotonic() < until:
-            for number, member in [*self.members.items()]:
-                if _has_ended(member.pipe, _LOOK_SECONDS / 10):
-                    self._on_exit(number)
-        for member in [*self.members.values()]:
-            member.end("stopped")
-            self._on_exit(member.number)
-        self._ended_all.set()
-        self._keeper.stop(_SETTLE_SECONDS)
+        self._until = time.monotonic() + seconds
+        try:
+            while self.members and time.monotonic() < self._until:
+                for number, member in [*self.members.items()]:
+                    if _has_ended(member.pipe, _LOOK_SECONDS / 10):
+                        self._on_exit(number)
+        finally:  # a third signal raises an error here
+            for member in [*self.members.values()]:
+                member.end("stopped")
+                self._on_exit(member.number)
+            self._ended_all.set()
+            self._keeper.stop(_SETTLE_SECONDS)
 
     def _get_info(self) -> dict[str, Any]:
         """Return what `inspect stats` shows."""

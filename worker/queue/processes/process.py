@@ -287,6 +287,7 @@ class Process:
         for claimed in revoked:
             self._further.send(claimed.job, records.REVOKED, "REVOKED")
             self._events.revoked(claimed.job)
+            log.warning("job revoked", task_id=claimed.job.id)
         return [claimed for claimed in jobs if claimed not in revoked]
 
     def _kept(self, jobs: list[ClaimedJob]) -> list[ClaimedJob]:

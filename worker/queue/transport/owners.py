@@ -12,7 +12,7 @@ log = logs.logger("worker.transport")
 
 BEAT_SECONDS = 2.0
 AGAIN_SECONDS = 0.5
-"""Pause before a failed renewal is retried: it fails within its time limit of 1.5 s, so three fit into `LIFE_SECONDS`."""
+"""Pause before a failed renewal is retried: it fails within 1.5 s, so three fit into `LIFE_SECONDS`."""
 
 LIFE_SECONDS = 9
 """Lifetime of an owner's key. An owner that is frozen or can't reach Redis for longer counts as dead: its jobs run

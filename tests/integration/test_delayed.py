@@ -65,7 +65,7 @@ def delay(broker: redis.Redis, *messages: bytes) -> None:
 
 
 def test_what_is_due_comes_in_its_order_and_in_parts(url: str, broker: redis.Redis) -> None:
-    """The earliest first, behind those that wait; no script holds up Redis, and the keeper goes on until none is left."""
+    """The earliest first, behind those that wait; the keeper goes on until none is left."""
     expected = [f"{number}" for number in range(2 * delayed.AT_ONCE + 3)]
     delay(broker, *map(envelope, expected))
     broker.lpush(QUEUE, envelope("waiting"))
@@ -153,7 +153,7 @@ def skewed(seconds: int, url: str, count: int) -> list[str]:
 def test_a_worker_whose_clock_is_wrong_keeps_to_the_time_of_messages(
     url: str, broker: redis.Redis, seconds: int
 ) -> None:
-    """Messages due or valid by Redis' time are run, others wait; an owner that was seen just now does not count as dead."""
+    """Messages due or valid by Redis' time are run, others wait; an owner that was seen just now is not dead."""
     valid = (datetime.now(UTC) + timedelta(seconds=60)).isoformat()
     broker.zadd(keys.OWNERS, {keys.inflight(QUEUE, "host-2"): broker.time()[0]})
     broker.lpush(keys.inflight(QUEUE, "host-2"), envelope("held by another"))

@@ -14,15 +14,22 @@ from celery.app.task import Context
 
 from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, TimedOut, Unavailable
 from worker.queue import codec, records
+from worker.queue.outcome import Outcome
 from worker.queue.records import Record, RecordStore, compose, failure, record_key
+from worker.queue.transport import keys
+from worker.queue.transport.inspection import OUTAGE_HEADER
+
+from .claims import QUEUE, Worker, envelope, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from retrieval_client.errors import RetrievalError
     from worker.cli.devstack.stack import Stack
+    from worker.queue.outcome import DeliveredJob
 
 ANSWER = {"status": "ok"}
+NOWHERE = "redis://127.0.0.1:1/0"
 
 
 @pytest.fixture(params=["script", "no scripts"])
@@ -50,7 +57,7 @@ def stored(broker: redis.Redis, task_id: str) -> dict[str, Any]:
 @pytest.mark.parametrize("ids", [{}, {"group": "g", "parent_id": "p"}], ids=["alone", "of a group"])
 def test_a_record_is_what_celery_would_store(state: str, ids: dict[str, str]) -> None:
     """The same fields in the same order; only a trace is left out."""
-    app = Celery(set_as_current=False, backend="redis://127.0.0.1:1/0")
+    app = Celery(set_as_current=False, backend=NOWHERE)
     children = [app.AsyncResult("child")]
     meta = app.backend._get_result_meta("value", state, None, Context(id="job", children=children, **ids))
     theirs = json.loads(codec.dumps({**meta, "task_id": "job"}))
@@ -132,7 +139,7 @@ def test_what_may_be_sent_again_may_be_answered_later(
 
 def test_a_record_that_can_not_be_stored_is_no_success() -> None:
     """So that its message stays where it is."""
-    with redis.Redis.from_url("redis://127.0.0.1:1/0") as nowhere, pytest.raises(redis.ConnectionError):
+    with redis.Redis.from_url(NOWHERE) as nowhere, pytest.raises(redis.ConnectionError):
         RecordStore(nowhere).put([ended("job", ANSWER)])
 
 
@@ -151,3 +158,23 @@ def test_a_job_has_ended_by_its_record(store: redis.Redis, record: Record, has_e
     """Not while it runs, and not by the record of another."""
     RecordStore(store).put([record])
     assert RecordStore(store).has_ended("job") is has_ended
+
+
+class Reporting(Worker):
+    """A process whose jobs report how far they are."""
+
+    def _find(self, job: DeliveredJob, *parts: Any) -> Outcome:
+        parts[-1]("search", 1, 9)
+        return super()._find(job)
+
+
+def test_a_state_that_can_not_be_stored_is_let_go(url: str, broker: redis.Redis) -> None:
+    """How far a job is, and that it will be retried, is worth one try: it runs once, and is delayed."""
+    broker.lpush(QUEUE, envelope("job"))
+    with Reporting(url, urls={"records": NOWHERE}) as worker:
+        worker.answer = lambda _: Outcome("RETRY", Unavailable("Postgres is away"), 300.0)
+        worker.run(lambda: places(broker) == {"delayed": 1})
+        assert worker.ids == ["job"]
+    (raw,) = broker.hvals(keys.delayed_messages(QUEUE))
+    headers = json.loads(raw)["headers"]
+    assert (headers["retries"], headers[OUTAGE_HEADER]) == (1, 300.0)

@@ -49,7 +49,6 @@ def pool(url: str, make_settings: Callable[..., Settings]) -> Iterator[Pool]:
     answers = Answers({"retrieve_top_k": (RetrieveTopK, unused)}, settings, end_process, together)
     app.processes = Processes(app, settings, RULES, answers)
     app.processes.consumer = SimpleNamespace(controller=None, event_dispatcher=None)
-    app.note_stall = lambda _: None
     running = Pool(1, app=app, initargs=(app, "w@host"))
     yield running
     running.terminate()
@@ -113,7 +112,7 @@ def test_pauses_double_up_to_a_minute() -> None:
     """Of processes in a row that die at their start; the first is replaced at once."""
     place, now, pauses = Place(), 0.0, []
     for _ in range(9):
-        place.begin(object(), now)
+        place.begin(now)
         died_at = now
         while not place.is_due(now):
             now += 0.5
@@ -126,10 +125,10 @@ def test_a_process_that_worked_ends_the_row(ready_at: float, is_proven: bool, pa
     """One that ran a job, or was ready for a minute, did not die at its start."""
     place, now = Place(), 0.0
     for _ in range(3):
-        place.begin(object(), now)
+        place.begin(now)
         while not place.is_due(now):
             now += 0.5
-    place.begin(object(), now)
+    place.begin(now)
     place.ready_at, place.is_proven = now + ready_at, is_proven
     assert place.is_due(now + 61) is (pause == 0)
     assert place.is_due(now + 61 + pause)
@@ -138,11 +137,11 @@ def test_a_process_that_worked_ends_the_row(ready_at: float, is_proven: bool, pa
 def test_a_process_that_starts_slowly_is_logged_less_and_less_often_and_ended_late() -> None:
     """Each time that its age has doubled; and the longer, the more died before it."""
     place = Place()
-    place.begin(object(), 0.0)
+    place.begin(0.0)
     assert [now for now in range(100) if place.is_slow(now)] == [10, 20, 40, 80]
     assert [place.is_stuck(now) for now in (599, 600)] == [False, True]
     assert place.is_due(600)
-    place.begin(object(), 600)
+    place.begin(600)
     assert [place.is_stuck(600 + now) for now in (1199, 1200)] == [False, True]
     place.ready_at = 1700.0
     assert not place.is_slow(1800)

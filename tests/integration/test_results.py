@@ -38,7 +38,7 @@ def records_of(request: pytest.FixtureRequest, stack: Stack, broker: redis.Redis
     rights = ["+@all", *(["-@scripting"] if request.param == "no scripts" else [])]
     broker.acl_setuser("plain", enabled=True, passwords=["+word"], keys=["*"], channels=["*"], categories=rights)
     with redis.Redis.from_url(f"redis://plain:word@127.0.0.1:{stack.redis.port}/0") as client:
-        yield RecordStore(client)
+        yield RecordStore(client, is_on_broker=True)
     broker.acl_deluser("plain")
 
 
@@ -140,7 +140,7 @@ def test_what_may_be_sent_again_may_be_answered_later(
 def test_a_record_that_can_not_be_stored_is_no_success() -> None:
     """So that its message stays where it is."""
     with redis.Redis.from_url(NOWHERE) as nowhere, pytest.raises(redis.ConnectionError):
-        RecordStore(nowhere).put([ended("job", ANSWER)])
+        RecordStore(nowhere, is_on_broker=True).put([ended("job", ANSWER)])
 
 
 @pytest.mark.parametrize(
@@ -156,8 +156,9 @@ def test_a_record_that_can_not_be_stored_is_no_success() -> None:
 )
 def test_a_job_has_ended_by_its_record(store: redis.Redis, record: Record, has_ended: bool) -> None:
     """Not while it runs, and not by the record of another."""
-    RecordStore(store).put([record])
-    assert RecordStore(store).has_ended("job") is has_ended
+    records_of = RecordStore(store, is_on_broker=False)
+    records_of.put([record])
+    assert records_of.has_ended("job") is has_ended
 
 
 class Reporting(Worker):

@@ -6,6 +6,7 @@ import time
 from queue import Empty
 from typing import TYPE_CHECKING, Any
 
+import redis
 from kombu.connection import resolve_aliases
 from kombu.transport import redis as kombu_redis
 
@@ -78,7 +79,7 @@ class Channel(kombu_redis.Channel):
             return False
         try:
             self._deliver_published(_text(event["channel"]), event["data"])
-        except (*self.connection_errors, Empty):
+        except (redis.RedisError, OSError, Empty):  # not kombu's `connection_errors`: a KeyError is one of these
             raise
         except Exception as error:  # noqa: BLE001 -- any published content may be wrong
             log.warning("published message ignored", reason=type(error).__name__, bytes=len(event["data"]))

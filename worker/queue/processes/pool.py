@@ -160,8 +160,8 @@ class Pool(BasePool):
         for number in free[: max(0, missing)]:
             place = self._places[number]
             if place.is_due(now):
+                place.begin(now)  # first: the thread that keeps limits looks at it as soon as there is a process
                 self._fork(number)
-                place.begin(self.members[number], now)
 
     def _fork(self, number: int) -> None:
         signals.worker_before_create_process.send(sender=self)

@@ -108,9 +108,8 @@ def test_a_job_that_was_answered_is_no_dead_letter(url: str, broker: redis.Redis
     """Each time, only its acknowledgement was lost: its answer stands, and no other follows."""
     for task_id in ("answered", "killer"):
         broker.hset(keys.deliveries(QUEUE), keys.digest(envelope(task_id)), RULES.max_deliveries)
-    RecordStore(broker, is_on_broker=True).put(
-        [Record("answered", compose("answered", "SUCCESS", {"status": "ok"}), 60)]
-    )
+    record = Record("answered", compose("answered", "SUCCESS", {"status": "ok"}), 60)
+    RecordStore(broker, is_on_broker=True).put([record])
     broker.lpush(QUEUE, envelope("answered"), envelope("killer"), envelope("good"))
     with Worker(url) as worker:
         assert worker.take(1) == ["good"]

@@ -46,7 +46,6 @@ FULL = (
     "integration/test_pipeline_models.py",
     "integration/test_plans.py",
     "integration/test_priorities.py",
-    "integration/test_probing.py",
     "integration/test_redis_as_shipped.py::test_a_worker_",
     "integration/test_remote_control_links.py",
     "integration/test_replay_stability.py",

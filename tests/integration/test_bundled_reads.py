@@ -18,8 +18,8 @@ from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.model import Principal
 from worker.queue import tasks
-from worker.queue.bundles import BundledJob
 from worker.queue.metrics import Metrics
+from worker.queue.outcome import DeliveredJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -129,24 +129,24 @@ def test_answers_together_are_those_of_each_alone(engine: Engine) -> None:
 
 def test_a_job_is_checked_with_its_bundle_and_not_again(engine: Engine, settings: Settings) -> None:
     """It gets that answer, once, whatever its message says by then; no later job of the same id does."""
-    app = Celery(set_as_current=False, broker="memory://", backend="cache+memory://")
-    tasks.register(app, settings, lambda: engine, Metrics(settings.metrics))
+    answers = tasks.register(Celery(set_as_current=False), settings, lambda: engine, Metrics(settings.metrics))
     job = {"query_embedding": QUERY, "principal": {"user_id": "alice"}}
-    together, ids = app.bundles.together, [f"job-{n}" for n in range(4)]
-    assert {*together.answer([BundledJob("retrieve_top_k", task_id, [job], {}) for task_id in ids])} == {*ids}
+    together, ids = answers.together, [f"job-{n}" for n in range(4)]
+    assert {*together.answer([DeliveredJob("retrieve_top_k", task_id, [job], {}, {}) for task_id in ids])} == {*ids}
 
-    def run(task_id: str) -> Any:
-        return app.tasks["retrieve_top_k"].apply([{}], task_id=task_id).result
+    def result(task_id: str) -> Any:
+        delivered = DeliveredJob("retrieve_top_k", task_id, [{}], {}, {})
+        return answers.outcome(delivered, time.perf_counter(), lambda *_: None).result
 
     with structlog.testing.capture_logs() as lines:
-        assert repr(run(ids[0])) == "<retrieve_top_k ok>"
-        assert isinstance(run(ids[0]), InvalidJob)
-        assert repr(run(ids[1])) == "<retrieve_top_k ok>"
+        assert repr(result(ids[0])) == "<retrieve_top_k ok>"
+        assert isinstance(result(ids[0]), InvalidJob)
+        assert repr(result(ids[1])) == "<retrieve_top_k ok>"
     assert [line["event"] for line in lines] == ["job done", "job failed", "job done"]
-    share = round(together.take(ids[2]).seconds * 1000, 2)
+    share = round(together.take(ids[2]).seconds * 1000, 2)  # type: ignore[union-attr] # it is there
     assert all(line["duration_ms"] >= share for line in lines if line["event"] == "job done")
     together.forget()
-    assert isinstance(run(ids[3]), InvalidJob)
+    assert isinstance(result(ids[3]), InvalidJob)
 
 
 def test_row_security_that_is_switched_off_answers_nobody(engine: Engine, admin: psycopg.Connection[Any]) -> None:

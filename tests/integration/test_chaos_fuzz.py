@@ -34,9 +34,7 @@ def make_dead_letter(broker: redis.Redis, message: bytes) -> None:
     """Dead-letter a message."""
     broker.lpush(PLACE, message)
     letter = compose(message, Refusal("malformed", InvalidJob("expected another")), Rules(), datetime.now(UTC))
-    with broker.pipeline() as pipe:
-        dead_letter(pipe, QUEUE, PLACE, message, letter, Rules())
-        pipe.execute()
+    dead_letter(broker, QUEUE, PLACE, message, letter, Rules())
 
 
 def test_each_message_is_counted_once(broker: redis.Redis, results: redis.Redis) -> None:

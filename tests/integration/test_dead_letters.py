@@ -6,16 +6,17 @@ import functools
 import json
 import time
 import urllib.request
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+import structlog
 from prometheus_client import values
 from tests.command_line import command_line
 
 from worker.cli.devstack.processes import free_port
 from worker.queue.metrics import Metrics
+from worker.queue.records import Record, RecordStore, compose
 from worker.queue.transport import dead_letters, keys
 from worker.queue.transport.dead_letters import watcher
 from worker.queue.transport.inspection import Rules
@@ -24,7 +25,7 @@ from worker.settings.serving import QUEUES
 from .claims import QUEUE, RULES, Worker, envelope, ids, places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from subprocess import CompletedProcess
 
     from retrieval_client.errors import RetrievalError
@@ -34,21 +35,20 @@ if TYPE_CHECKING:
 CANARY = "canary-4711"
 
 
-def dead_letter(url: str, *messages: bytes, rules: Rules = RULES) -> Worker:
-    """A worker's verdict on messages that can't be run."""
-    with redis.Redis.from_url(url) as client:
-        client.lpush(QUEUE, *messages)
+def dead_letter(url: str, *messages: bytes, rules: Rules = RULES) -> dict[str, RetrievalError]:
+    """Have a process refuse messages that can't be run; return what their senders are told, by id."""
+    with redis.Redis.from_url(url) as client, Worker(url, rules=rules) as worker:
         before = client.xlen(keys.dead(QUEUE))
-        with Worker(url, rules=rules) as worker:
-            worker.drain(lambda: client.xlen(keys.dead(QUEUE)) == before + len(messages))
-            assert worker.got == []
-    return worker
+        client.lpush(QUEUE, *messages)
+        worker.run(lambda: client.xlen(keys.dead(QUEUE)) == before + len(messages))
+        assert worker.ids == []
+        return worker.failures
 
 
 def test_each_kind_is_kept_with_its_reason_and_its_sender_told(url: str, broker: redis.Redis) -> None:
     """The first that comes is the first in the stream; nothing is left where it was."""
     gone = "2020-01-01T00:00:00Z"
-    worker = dead_letter(
+    failures = dead_letter(
         url,
         b"\xff" + CANARY.encode(),
         envelope("unknown-1", task="unknown", shadow=CANARY),
@@ -62,7 +62,7 @@ def test_each_kind_is_kept_with_its_reason_and_its_sender_told(url: str, broker:
         ("expired", "DeadLettered", "expired-1"),
         ("malformed", "InvalidJob", "limits-1"),
     ]
-    assert {name: type(error).__name__ for name, error in worker.failures.items()} == {
+    assert {name: type(error).__name__ for name, error in failures.items()} == {
         "unknown-1": "DeadLettered",
         "expired-1": "DeadLettered",
         "limits-1": "InvalidJob",
@@ -76,98 +76,48 @@ def test_a_stream_is_capped(url: str, broker: redis.Redis) -> None:
     dead_letter(url, *(b"rubbish %d" % number for number in range(50)), rules=Rules(dead_entries=10_000))
     with Worker(url, rules=Rules(dead_entries=1)) as worker:
         broker.lpush(QUEUE, *(b"more %d" % number for number in range(200)))
-        worker.drain(lambda: broker.llen(QUEUE) == 0 and places(broker).keys() == {"dead"})
+        worker.run(lambda: broker.llen(QUEUE) == 0)
+    assert places(broker).keys() == {"dead"}
     assert broker.xlen(keys.dead(QUEUE)) < 150  # Redis cuts whole nodes, of 100 entries
 
 
-def test_what_is_given_up_is_capped_too(url: str, broker: redis.Redis) -> None:
-    """Nor does a sender whose jobs kill their workers."""
-    with Worker(url, rules=replace(RULES, max_deliveries=0, dead_entries=1)) as worker:
-        broker.lpush(QUEUE, *(envelope(f"job-{number}") for number in range(60)))
-        worker.drain(lambda: broker.llen(QUEUE) == 0 and places(broker).keys() == {"dead"})
-    assert broker.xlen(keys.dead(QUEUE)) < 40  # Redis cuts whole nodes, of 4 kB
-
-
-class Away:
-    """A result backend that is away for a while."""
-
-    def __init__(self) -> None:
-        self.away = True
-        self.reported: dict[str, RetrievalError] = {}
-
-    def __call__(self, failures: Sequence[tuple[str, RetrievalError]]) -> None:
-        if self.away:
-            raise redis.ConnectionError
-        self.reported.update(failures)
-
-    def has_ended(self, task_id: str) -> bool:
-        if self.away:
-            raise redis.ConnectionError
-        return task_id in self.reported
-
-
-def test_a_message_stays_until_its_sender_can_be_told(url: str, broker: redis.Redis) -> None:
-    """Nothing is removed before its failure is stored, and it does not stop those behind it."""
-    answer = Away()
+@pytest.mark.parametrize(
+    ("message", "event"),
+    [
+        (envelope("bad", task="unknown"), "outcomes not stored yet"),
+        (envelope("killer"), "Redis lost"),  # whether it was answered is asked first
+    ],
+    ids=["refused", "delivered too often"],
+)
+def test_a_message_stays_until_its_sender_can_be_told(
+    url: str, broker: redis.Redis, message: bytes, event: str
+) -> None:
+    """No dead letter is made before the failure is stored, and the message is not run meanwhile."""
+    broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("killer")), RULES.max_deliveries)
+    broker.lpush(QUEUE, message)
+    with structlog.testing.capture_logs() as lines, Worker(url, urls={"records": "redis://127.0.0.1:1/0"}) as worker:
+        worker.run(lambda: event in [line["event"] for line in lines])
+        assert worker.ids == []
+    assert places(broker) == {"queue": 1}
     with Worker(url) as worker:
-        worker.connection.transport.answer = answer
-        broker.lpush(QUEUE, envelope("bad", task=CANARY), envelope("good"))
-        assert worker.take(1) == ["good"]
-        assert places(broker) == {"queue": 1, "unacked": 1}
-        answer.away = False
-        worker.drain(lambda: "bad" in answer.reported)
-        assert places(broker) == {"dead": 1, "unacked": 1}
-
-
-def test_a_poison_job_stays_until_its_sender_can_be_told(url: str, broker: redis.Redis) -> None:
-    """The same of one that was delivered too often: it is not delivered meanwhile."""
-    answer = Away()
-    broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
-    broker.lpush(QUEUE, envelope("poison"))
-    with Worker(url) as worker:
-        worker.connection.transport.answer = answer
-        worker.connection.transport.is_answered = answer.has_ended
-        worker.drain(lambda: worker.channel._paused_until > 0)
-        assert places(broker) == {"queue": 1}
-        answer.away = False
-        worker.drain(lambda: "poison" in answer.reported)
-        assert worker.got == []
-    assert places(broker) == {"dead": 1}
-    (letter,) = dead_letters.every(broker, QUEUE)
-    assert (letter.reason, letter.deliveries) == ("max_deliveries", RULES.max_deliveries + 1)
-    assert not broker.exists(keys.deliveries(QUEUE))
+        worker.run(lambda: places(broker) == {"dead": 1})
+        assert len(worker.failures) == 1
 
 
 def test_a_job_that_was_answered_is_no_dead_letter(url: str, broker: redis.Redis) -> None:
     """Each time, only its acknowledgement was lost: its answer stands, and no other follows."""
-    broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("answered")), RULES.max_deliveries)
-    broker.hset(keys.deliveries(QUEUE), keys.digest(envelope("poison")), RULES.max_deliveries)
-    broker.lpush(QUEUE, envelope("answered"), envelope("poison"), envelope("good"))
+    for task_id in ("answered", "killer"):
+        broker.hset(keys.deliveries(QUEUE), keys.digest(envelope(task_id)), RULES.max_deliveries)
+    record = Record("answered", compose("answered", "SUCCESS", {"status": "ok"}), 60)
+    RecordStore(broker, is_on_broker=True).put([record])
+    broker.lpush(QUEUE, envelope("answered"), envelope("killer"), envelope("good"))
     with Worker(url) as worker:
-        worker.connection.transport.is_answered = "answered".__eq__
-        worker.drain(lambda: worker.ids == ["good"])
-        assert worker.failures.keys() == {"poison"}
-    assert [letter.task_id for letter in dead_letters.every(broker, QUEUE)] == ["poison"]
-    assert places(broker) == {"dead": 1, "queue": 1}
-    assert not broker.exists(keys.deliveries(QUEUE))
-
-
-def test_nothing_that_a_consumer_raises_ends_it(url: str, broker: redis.Redis) -> None:
-    """The last line of defence: a message that Celery stumbles over is a dead letter."""
-
-    def stumble(_: Any) -> None:
-        raise TypeError(CANARY)
-
-    with Worker(url, prefetch=1) as worker:
-        worker.consumer.on_message = stumble
-        broker.lpush(QUEUE, envelope("odd"))
-        worker.drain(lambda: "odd" in worker.failures)
-        worker.consumer.on_message = worker.got.append
-        broker.lpush(QUEUE, envelope("good"))
         assert worker.take(1) == ["good"]
+        assert worker.failures.keys() == {"killer"}
     (letter,) = dead_letters.every(broker, QUEUE)
-    assert (letter.reason, letter.error) == ("unforeseen", "InternalError")
-    assert CANARY not in letter.message
+    assert (letter.task_id, letter.reason, letter.deliveries) == ("killer", "max_deliveries", RULES.max_deliveries)
+    assert places(broker) == {"dead": 1}
+    assert not broker.exists(keys.deliveries(QUEUE))
 
 
 # --- for operators ----------------------------------------------------------------------------------
@@ -213,8 +163,7 @@ def test_retry_sends_the_same_bytes_again_and_counts_anew(
     """A second retry of the same dead letter fails: it is gone."""
     sent = envelope("job-1")
     broker.hset(keys.deliveries(QUEUE), keys.digest(sent), 99)
-    worker = dead_letter(url, sent)
-    assert "delivered 100 times" in worker.failures["job-1"].message
+    assert "delivered 99 times" in dead_letter(url, sent)["job-1"].message
     (letter,) = dead_letters.every(broker, QUEUE)
     done = command("retry", letter.entry)
     assert (done.returncode, done.stderr) == (0, "1 sent again\n")
@@ -225,9 +174,8 @@ def test_retry_sends_the_same_bytes_again_and_counts_anew(
     assert f"no dead letter {letter.entry}" in again.stderr
     assert not dead_letters.retry(broker, QUEUE, letter.entry)
     assert ids(broker) == ["job-1"]
-    with Worker(url) as taken:
-        assert taken.take(1) == ["job-1"]
-        assert taken.got[0].delivery_info["redelivered"] is False
+    with Worker(url) as worker:
+        assert worker.take(1) == ["job-1"]
 
 
 def test_two_who_retry_at_once_send_it_once(url: str, broker: redis.Redis) -> None:

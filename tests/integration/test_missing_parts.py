@@ -9,6 +9,7 @@ import pytest
 
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveTopK
+from retrieval_client.contract.registry import TASKS
 from retrieval_client.errors import SettingsError
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
@@ -42,3 +43,8 @@ def test_a_search_needs_no_part_of_the_pipeline(
             _ = engine.pipeline_jobs
     finally:
         engine.close()
+
+
+def test_every_task_of_the_registry_has_a_handler(engine: Engine) -> None:
+    """A task that is added without one fails here, and not at its first job."""
+    assert engine.handlers.keys() == {task.name for task in TASKS}

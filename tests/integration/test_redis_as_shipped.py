@@ -93,7 +93,7 @@ def test_a_worker_with_a_producers_rights_does_not_start(
     done = run(environment, *WORKER)
     assert done.returncode == 78, done.stderr
     (said,) = [line for line in done.stderr.splitlines() if "producer" in line]
-    assert said.startswith(f"retrieval-worker: {variable}: the Redis user producer may not run EVAL with the key")
+    assert said.startswith(f"retrieval-worker: {variable}: the Redis user producer may not run EVALSHA with the key")
     assert "worker in config/redis/users.acl" in said
     assert stack.redis.passwords["producer"] not in done.stdout + done.stderr
 
@@ -179,7 +179,7 @@ def limited(stack: Stack, broker: redis.Redis) -> Iterator[Callable[..., str]]:
 @pytest.mark.parametrize(
     ("missing", "named"),
     [
-        ("-hget", f"HGET {keys.UNACKED}"),
+        ("-script|load", "SCRIPT LOAD"),
         ("-zrange", f"ZRANGE {keys.OWNERS}"),
         ("-publish", "PUBLISH celery-task-meta-"),
         ("-info", "INFO server"),

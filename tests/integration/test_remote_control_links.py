@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 SCRIPT = """
 import sys
 from kombu import Connection, Exchange, Queue
-import worker.queue.transport
-with Connection(sys.argv[1], transport="worker.queue.transport:Transport") as connection:
+
+with Connection(sys.argv[1], transport="worker.queue.remote_channel:Transport") as connection:
     channel = connection.channel()
     queue = Queue("replies", Exchange("control", type="fanout"), channel=channel)
     queue.declare()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 logger = logging.getLogger("worker.prefork")
 
@@ -24,32 +23,32 @@ class Place:
     """Place of one process after another in the pool.
 
     Attributes:
-        process: the current process; None once it has ended.
+        is_taken: True from a fork until the end of that process was noted.
         is_proven: True if it has begun a job.
         ready_at: when it became ready, by `time.monotonic`; None before.
         deaths: number of processes in a row that died at their start.
     """
 
     def __init__(self) -> None:
-        self.process: Any = None
+        self.is_taken = False
         self.is_proven = False
         self.ready_at: float | None = None
         self.deaths = 0
         self._next_fork = 0.0
 
-    def begin(self, process: Any, now: float) -> None:
-        """Note a process that was just forked."""
-        self.process, self.is_proven, self.ready_at = process, False, None
+    def begin(self, now: float) -> None:
+        """Note a process that is forked next."""
+        self.is_taken, self.is_proven, self.ready_at = True, False, None
         self._forked_at, self._slow_seconds = now, _SLOW_SECONDS
 
     def is_due(self, now: float) -> bool:
         """Return whether the next process may be forked; the last one has ended."""
-        if self.process is not None:
+        if self.is_taken:
             self._note_end(now)
         return now >= self._next_fork
 
     def _note_end(self, now: float) -> None:
-        self.process = None
+        self.is_taken = False
         if self.is_proven or (self.ready_at is not None and now - self.ready_at > _PROVEN_SECONDS):
             self.deaths = 0
             return
@@ -60,7 +59,7 @@ class Place:
 
     def is_slow(self, now: float) -> bool:
         """Return whether the process has not been ready for so long that it is logged now."""
-        is_slow = self.process is not None and self.ready_at is None and now - self._forked_at >= self._slow_seconds
+        is_slow = self.is_taken and self.ready_at is None and now - self._forked_at >= self._slow_seconds
         if is_slow:
             self._slow_seconds *= 2
         return is_slow

@@ -6,11 +6,13 @@ import time
 from queue import Empty
 from typing import TYPE_CHECKING, Any
 
+import redis
 from kombu.connection import resolve_aliases
 from kombu.transport import redis as kombu_redis
 
 from worker.adapters import logs
 from worker.queue import codec
+from worker.queue.connections import ANSWER_SECONDS
 from worker.queue.transport.clock import ServerClock
 
 if TYPE_CHECKING:
@@ -59,9 +61,16 @@ class Channel(kombu_redis.Channel):
         return int(super().sweep_bindings(limit)) if self.is_worker else 0
 
     def _receive_one(self, c: Any) -> bool:
-        """Receive a message of remote control or events, and ignore one that can't be read."""
+        """Receive a message of remote control or events, if there is one, and ignore one that can't be read.
+
+        Kombu reads without a time limit: forever, if a dead connection was replaced between the poll and the read.
+        """
+        if c.connection is None:
+            raise Empty
         try:
-            answer = c.parse_response()
+            if not c.connection.can_read(timeout=0):
+                raise Empty
+            answer = c.parse_response(block=False, timeout=ANSWER_SECONDS)
         except self.connection_errors:
             self._in_listen = False
             raise
@@ -70,7 +79,7 @@ class Channel(kombu_redis.Channel):
             return False
         try:
             self._deliver_published(_text(event["channel"]), event["data"])
-        except (*self.connection_errors, Empty):
+        except (redis.RedisError, OSError, Empty):  # not kombu's `connection_errors`: a KeyError is one of these
             raise
         except Exception as error:  # noqa: BLE001 -- any published content may be wrong
             log.warning("published message ignored", reason=type(error).__name__, bytes=len(event["data"]))

@@ -151,16 +151,17 @@ class Pool(BasePool):
         return str(self.options["initargs"][1])
 
     def _maintain(self) -> None:
-        """Fork what is missing, each no sooner than it may be."""
+        """Fork what is missing, each no sooner than it may be; a free place beyond these does not end their pauses."""
+        if self._is_ending:
+            return
         now = time.monotonic()
-        free = (number for number in self._places if number not in self.members)
-        for number in free:
-            if self._is_ending or sum(not member.is_leaving for member in self.members.values()) >= self.limit:
-                return
+        missing = self.limit - sum(not member.is_leaving for member in self.members.values())
+        free = [number for number in self._places if number not in self.members]
+        for number in free[: max(0, missing)]:
             place = self._places[number]
             if place.is_due(now):
+                place.begin(now)  # first: the thread that keeps limits looks at it as soon as there is a process
                 self._fork(number)
-                place.begin(self.members[number], now)
 
     def _fork(self, number: int) -> None:
         signals.worker_before_create_process.send(sender=self)
@@ -218,7 +219,7 @@ class Pool(BasePool):
                 log.error("process lost", pid=member.pid)
         self._tell_ended(member)
         self._keeper.settle(DeadProcess.of(member.slot, member.cause))
-        self._places[number].is_proven |= status == 0
+        self._places[number].is_proven = status == 0 or member.slot.claims > 0
         self._maintain()
 
     def _tell_ended(self, member: Member) -> None:
@@ -312,7 +313,6 @@ class Pool(BasePool):
                 self._watch_start(member, place, now)
                 continue
             place.ready_at = place.ready_at or now
-            place.is_proven |= slot.claims > 0
             if slot.state == State.RUNNING and now - slot.since > hard:
                 task_id = slot.running[0].task_id if slot.running else ""
                 log.error("hard time limit: the process was killed", task_id=task_id, seconds=hard)

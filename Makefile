@@ -72,7 +72,7 @@ test-peers: $(TESTS_INSTALLED)  ## our figures and tables beside ranx, LangChain
 # What depends on the broker's server, on another one than the bundled Valkey.
 ON_REDIS = $(wildcard tests/integration/test_client_*.py) $(addprefix tests/integration/test_, \
   async_client.py cache.py dead_letters.py delayed.py durability.py priorities.py process.py redis_as_shipped.py \
-  results.py too_long.py) \
+  results.py claims.py too_long.py) \
   $(addprefix tests/acceptance/test_,acknowledgement.py chaos.py each_task.py guarded_redis.py nothing_lost.py)
 REDIS_SERVER ?= redis-server
 

@@ -22,6 +22,7 @@ from tests.waiting import wait_for, waiting_sessions
 from retrieval_client import Client, RetrieveTopK, Signer
 from retrieval_client.errors import DeadLettered, NotAuthorised, TimedOut, Unavailable
 from worker.cli.devstack.workers import celery_worker, flower
+from worker.queue.transport import keys
 
 from .held import count_held
 from .jobs import JOB, QUERY, pool_process
@@ -332,6 +333,19 @@ def test_a_wrong_set_up_stops_the_start_with_one_sentence(
     assert done.returncode == 78
     assert said in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
+
+
+@pytest.mark.provokes_refusals
+def test_a_queue_that_redis_refuses_stops_the_start(
+    stack: Stack, broker: redis.Redis, worker_environment: Environment
+) -> None:
+    """Exit code 78, and a sentence that names it; nothing is left that other workers would look at."""
+    environment = worker_environment() | {"CELERY_BROKER_URL": stack.redis.url(user="worker")}
+    command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-Q", "nope"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == 78
+    assert "may not run BLMOVE from nope" in done.stderr
+    assert not broker.exists(keys.OWNERS)
 
 
 @pytest.mark.parametrize("pool", ["solo", "threads"])

@@ -614,6 +614,22 @@ def test_what_a_worker_of_the_last_version_held_is_rescued(
         assert places(broker) == []
 
 
+def test_lists_of_others_keep_nothing_from_coming_back(
+    server: Redis, broker: redis.Redis, process: Callable[..., Claims]
+) -> None:
+    """A worker of a queue that this one may not touch, a name that is none, a key of another type."""
+    fill(broker, "0")
+    process().take(1)
+    declare_dead(broker)
+    names = ["nope.inflight.host-9-1", "bogus", "\udcff", f"{QUEUE}.inflight.text"]
+    broker.set(f"{QUEUE}.inflight.text", "")
+    for name in names:
+        broker.zadd(keys.OWNERS, {name.encode("utf-8", "surrogateescape"): 0})
+    with connect(server) as client:
+        Tidier(client).tidy_dead()
+    assert waiting(broker) == ["0"]
+
+
 def test_owners_whose_connections_can_not_be_ended_stay_listed(
     server: Redis,
     broker: redis.Redis,

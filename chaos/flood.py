@@ -14,7 +14,7 @@ from chaos.oracle import Oracle
 from chaos.producer import Producer
 from chaos.stage import RunOptions, stage
 from chaos.watcher import Watcher, holdings
-from worker.queue.transport import dead_letters, keys
+from worker.queue.broker import dead_letters, keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable

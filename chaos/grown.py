@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from chaos.shapes import FORMS, UNITS
 from retrieval_client.errors import InvalidJob
+from worker.queue.broker.dead_letters import compose
+from worker.queue.broker.inspection import Refusal, Rules, arguments, inspect
 from worker.queue.summaries import summarise
-from worker.queue.transport.dead_letters import compose
-from worker.queue.transport.inspection import Refusal, Rules, arguments, inspect
 
 if TYPE_CHECKING:
     from collections.abc import Callable

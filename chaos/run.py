@@ -19,7 +19,7 @@ from chaos.sleepers import Sleepers
 from chaos.stage import TIME_LIMIT_SECONDS, RunOptions, stage
 from chaos.watcher import Watcher, dead_letters, executions, holdings
 from retrieval_client.errors import SettingsError
-from worker.queue.transport.inspection import Rules
+from worker.queue.broker.inspection import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable

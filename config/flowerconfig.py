@@ -7,8 +7,8 @@ without it Flower refuses its API, and shows its pages to any client of the port
 import os
 import time
 
+from worker.queue.broker.dead_letters import watcher
 from worker.queue.metrics import show_shared
-from worker.queue.transport.dead_letters import watcher
 from worker.settings import load
 from worker.settings.serving import QUEUES
 

@@ -8,7 +8,7 @@ Read in this order:
 3. `queue.tasks.run_job`: a job from message to result.
 4. `jobs`: what answers, one file or folder each. `jobs.principal` says who the caller is; `jobs.engine` builds them.
 5. `core`: the pure parts. `adapters`: Postgres, files, models, remote services.
-6. `queue.transport`: how messages come off Redis so that none is lost.
+6. `queue.broker`: how messages come off Redis so that none is lost.
 7. `inspector`: views of runs, and the pages that show them.
 8. `app`: the Celery application, built from `settings`. `cli`: the command line.
 """

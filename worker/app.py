@@ -23,11 +23,11 @@ from worker.jobs.drift import VERIFY_RUNS
 from worker.jobs.engine import Engine, spare_collections, spare_start_up
 from worker.jobs.principal import check_keys
 from worker.queue import codec, connections, remote_channel, remote_control, tasks
+from worker.queue.broker.dead_letters import watcher
+from worker.queue.broker.inspection import Rules
 from worker.queue.metrics import Metrics
 from worker.queue.processes.parts import Processes
 from worker.queue.processes.pool import Pool
-from worker.queue.transport.dead_letters import watcher
-from worker.queue.transport.inspection import Rules
 from worker.settings.serving import PIPELINE_QUEUE, QUEUES, RETRIEVAL_QUEUE
 
 if TYPE_CHECKING:

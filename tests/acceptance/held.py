@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from worker.queue.transport import keys
+from worker.queue.broker import keys
 
 if TYPE_CHECKING:
     from pathlib import Path

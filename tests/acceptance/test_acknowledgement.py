@@ -22,7 +22,7 @@ from chaos.proxy import Proxy, network, proxy
 from retrieval_client import Client
 from worker.cli.devstack.redis import redis_server
 from worker.cli.devstack.workers import celery_worker
-from worker.queue.transport import dead_letters, keys
+from worker.queue.broker import dead_letters, keys
 
 from .bad_input_worker import message
 from .held import count_held, is_clean

@@ -14,7 +14,7 @@ from retrieval_client import Client, RetrieveTopK, TaskId, TopK
 from retrieval_client.errors import InternalError, InvalidJob, Unavailable
 from worker.cli.devstack.redis import redis_server
 from worker.cli.devstack.workers import celery_worker
-from worker.queue.transport import dead_letters, keys
+from worker.queue.broker import dead_letters, keys
 
 from .held import count_held, is_clean, jobs_of_lost_processes
 from .jobs import JOB, QUERY, pool_process

@@ -16,7 +16,7 @@ import pytest
 from celery import Celery
 
 from worker.cli.devstack.workers import celery_worker
-from worker.queue.transport import keys
+from worker.queue.broker import keys
 
 from .bad_input_worker import message
 from .held import count_held, has_begun, holders

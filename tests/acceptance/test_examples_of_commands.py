@@ -17,7 +17,7 @@ from reference_pages.commands import commands
 from worker.cli.corpus_files import SAMPLES
 from worker.cli.devstack.workers import celery_worker
 from worker.core.text import lexical
-from worker.queue.transport import dead_letters
+from worker.queue.broker import dead_letters
 
 from .bad_input_worker import body, message
 

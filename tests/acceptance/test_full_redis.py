@@ -16,7 +16,7 @@ from retrieval_client.errors import Unavailable
 from worker.cli.devstack.processes import free_port, running
 from worker.cli.devstack.redis import Redis, redis_server
 from worker.cli.devstack.workers import celery_worker, worker_program
-from worker.queue.transport import keys
+from worker.queue.broker import keys
 
 from .conftest import refusals
 from .held import is_clean

@@ -14,8 +14,8 @@ from tests.waiting import wait_for, waiting_sessions
 
 from worker.cli.devstack.workers import celery_worker
 from worker.jobs.engine import Engine
+from worker.queue.broker import keys
 from worker.queue.overview import Overview
-from worker.queue.transport import keys
 from worker.settings.serving import QUEUES
 
 from .jobs import JOB, kill_whole

@@ -12,8 +12,8 @@ from tests.waiting import wait_for
 from chaos.proxy import Proxy, network, proxy
 from retrieval_client.errors import TimedOut
 from worker.cli.devstack.workers import celery_worker
-from worker.queue.transport import keys
-from worker.queue.transport.owners import STOPPING_LIFE_SECONDS
+from worker.queue.broker import keys
+from worker.queue.broker.owners import STOPPING_LIFE_SECONDS
 
 from .held import is_clean
 from .jobs import JOB

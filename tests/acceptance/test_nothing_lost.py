@@ -21,7 +21,7 @@ from tests.waiting import wait_for
 from retrieval_client import Client
 from worker.cli.devstack.redis import redis_server
 from worker.cli.devstack.workers import celery_worker
-from worker.queue.transport import dead_letters, keys
+from worker.queue.broker import dead_letters, keys
 
 from .bad_input_worker import message
 from .held import count_held, holders, is_clean

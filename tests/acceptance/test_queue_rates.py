@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tests.waiting import wait_for
 
 from worker.cli.devstack.workers import celery_worker
+from worker.queue.broker import keys
 from worker.queue.overview import Overview
-from worker.queue.transport import keys
 from worker.settings.serving import QUEUES
 
 from .jobs import JOB

@@ -12,7 +12,7 @@ from tests.waiting import wait_for, waiting_sessions
 
 from retrieval_client.errors import DeadLettered
 from worker.cli.devstack.workers import celery_worker
-from worker.queue.transport import keys
+from worker.queue.broker import keys
 
 from .held import count_held, jobs_of_lost_processes
 from .jobs import JOB, kill_whole, pool_process

@@ -13,8 +13,8 @@ from tests.waiting import wait_for
 
 from retrieval_client.errors import DeadLettered, TimedOut
 from worker.cli.devstack.workers import celery_worker
-from worker.queue.transport import dead_letters, keys
-from worker.queue.transport.owners import BEAT_SECONDS
+from worker.queue.broker import dead_letters, keys
+from worker.queue.broker.owners import BEAT_SECONDS
 
 from .held import count_held
 from .jobs import JOB, pool_process

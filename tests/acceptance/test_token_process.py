@@ -15,7 +15,7 @@ from tests.waiting import wait_for, waiting_sessions
 from retrieval_client import Signer, encode_embedding
 from worker.cli.devstack.workers import celery_worker
 from worker.core.text import lexical
-from worker.queue.transport import dead_letters
+from worker.queue.broker import dead_letters
 
 from .bad_input_worker import body, message
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from worker.cli.devstack.stack import Stack
-    from worker.queue.transport.dead_letters import DeadLetter
+    from worker.queue.broker.dead_letters import DeadLetter
 
     Environment = Callable[..., dict[str, str]]
 

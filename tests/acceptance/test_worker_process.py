@@ -22,7 +22,7 @@ from tests.waiting import wait_for, waiting_sessions
 from retrieval_client import Client, RetrieveTopK, Signer
 from retrieval_client.errors import DeadLettered, NotAuthorised, TimedOut, Unavailable
 from worker.cli.devstack.workers import celery_worker, flower
-from worker.queue.transport import keys
+from worker.queue.broker import keys
 
 from .held import count_held
 from .jobs import JOB, QUERY, pool_process

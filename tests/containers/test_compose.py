@@ -21,7 +21,7 @@ from celery import Celery
 from retrieval_client import Client, RetrieveTopK, Signer, TopK, encode_embedding
 from worker.cli.devstack.redis import USERS
 from worker.core.text import lexical
-from worker.queue.transport import keys
+from worker.queue.broker import keys
 
 from .site import KEY, PROJECT_FOLDER, SERVICES, docker, wait_for
 

@@ -22,6 +22,8 @@ from tests.waiting import wait_for
 
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.jobs import as_error
+from worker.queue.broker import keys, owners
+from worker.queue.broker.inspection import Rules
 from worker.queue.claims import Claims
 from worker.queue.codec import JobResult
 from worker.queue.further_tasks import FurtherTasks
@@ -32,8 +34,6 @@ from worker.queue.processes.process import Limits, Process, revocation_key
 from worker.queue.processes.table import Table
 from worker.queue.records import RecordStore, record_key
 from worker.queue.together import AnsweredTogether
-from worker.queue.transport import keys, owners
-from worker.queue.transport.inspection import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,9 @@ import redis
 from chaos import fuzz
 from chaos.jobs import QUEUE, envelope
 from retrieval_client.errors import InvalidJob
-from worker.queue.transport import keys
-from worker.queue.transport.dead_letters import compose, dead_letter
-from worker.queue.transport.inspection import Refusal, Rules
+from worker.queue.broker import keys
+from worker.queue.broker.dead_letters import compose, dead_letter
+from worker.queue.broker.inspection import Refusal, Rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,6 +20,9 @@ from tests.waiting import wait_for
 
 from worker.cli.devstack.processes import free_port
 from worker.cli.devstack.redis import NAMED_BY, missing_tls, redis_server
+from worker.queue.broker import dead_letters, delayed, keys
+from worker.queue.broker.excerpts import is_excerpt
+from worker.queue.broker.inspection import Rules
 from worker.queue.claims import (
     ALONE,
     ANSWERED,
@@ -32,9 +35,6 @@ from worker.queue.claims import (
     renew,
 )
 from worker.queue.overview import Overview
-from worker.queue.transport import dead_letters, delayed, keys
-from worker.queue.transport.excerpts import is_excerpt
-from worker.queue.transport.inspection import Rules
 
 from .claims import declare_dead
 from .faulty_link import FaultyLink, faulty_link

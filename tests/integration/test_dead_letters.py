@@ -15,11 +15,11 @@ from prometheus_client import values
 from tests.command_line import command_line
 
 from worker.cli.devstack.processes import free_port
+from worker.queue.broker import dead_letters, keys
+from worker.queue.broker.dead_letters import watcher
+from worker.queue.broker.inspection import Rules
 from worker.queue.metrics import Metrics
 from worker.queue.records import Record, RecordStore, compose
-from worker.queue.transport import dead_letters, keys
-from worker.queue.transport.dead_letters import watcher
-from worker.queue.transport.inspection import Rules
 from worker.settings.serving import QUEUES
 
 from .claims import QUEUE, RULES, Worker, envelope, ids, places

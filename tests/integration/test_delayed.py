@@ -15,8 +15,8 @@ from tests.waiting import wait_for
 
 from chaos.clocks import library
 from chaos.clocks import skewed as clock_environment
-from worker.queue.transport import delayed, keys
-from worker.queue.transport.clock import ServerClock
+from worker.queue.broker import delayed, keys
+from worker.queue.broker.clock import ServerClock
 
 from .claims import QUEUE, Worker, envelope, ids, places
 

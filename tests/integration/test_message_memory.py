@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from worker.queue.transport.inspection import Rules
+from worker.queue.broker.inspection import Rules
 from worker.settings.serving import Limits
 
 from .claims import QUEUE, run_script
@@ -28,7 +28,7 @@ TAKE = """
 import json, sys
 import redis
 from claims import QUEUE, Worker, envelope, places
-from worker.queue.transport.inspection import Rules
+from worker.queue.broker.inspection import Rules
 
 url, rules = sys.argv[1], Rules(**json.loads(sys.argv[2]))
 def peak():

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from worker.queue.transport import keys
-from worker.queue.transport.dead_letters import every
-from worker.queue.transport.inspection import Rules
-from worker.queue.transport.priorities import A_TURN
+from worker.queue.broker import keys
+from worker.queue.broker.dead_letters import every
+from worker.queue.broker.inspection import Rules
+from worker.queue.broker.priorities import A_TURN
 
 from .claims import QUEUE, Worker, envelope, ids
 

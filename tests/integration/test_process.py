@@ -13,12 +13,12 @@ import redis
 from kombu import Connection, Producer
 from tests.waiting import wait_for
 
+from worker.queue.broker import keys
+from worker.queue.broker.dead_letters import every
+from worker.queue.broker.owners import LIFE_SECONDS
 from worker.queue.processes.pool import Member
 from worker.queue.processes.table import State
 from worker.queue.records import record_key
-from worker.queue.transport import keys
-from worker.queue.transport.dead_letters import every
-from worker.queue.transport.owners import LIFE_SECONDS
 
 from .claims import DONE, OTHER, QUEUE, RULES, Worker, envelope, ids, places
 from .faulty_link import FaultyLink, faulty_link

@@ -14,8 +14,8 @@ from tests.command_line import command_line
 from retrieval_client.errors import SettingsError
 from worker.adapters.durability import check_redis, redis_findings, warnings
 from worker.cli.devstack.redis import REFUSED_HARMLESSLY, redis_server
+from worker.queue.broker import keys
 from worker.queue.overview import Overview
-from worker.queue.transport import keys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,10 +14,10 @@ from celery.app.task import Context
 
 from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, NotAuthorised, TimedOut, Unavailable
 from worker.queue import codec, records
+from worker.queue.broker import keys
+from worker.queue.broker.inspection import OUTAGE_HEADER
 from worker.queue.outcome import Outcome
 from worker.queue.records import Record, RecordStore, compose, failure, record_key
-from worker.queue.transport import keys
-from worker.queue.transport.inspection import OUTAGE_HEADER
 
 from .claims import QUEUE, Worker, envelope, places
 

@@ -9,9 +9,9 @@ import pytest
 import redis
 
 from worker.cli.devstack.redis import redis_server
-from worker.queue.transport import keys
-from worker.queue.transport.dead_letters import every
-from worker.queue.transport.inspection import Rules
+from worker.queue.broker import keys
+from worker.queue.broker.dead_letters import every
+from worker.queue.broker.inspection import Rules
 
 from .claims import QUEUE, Worker, envelope, places
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval_client.errors import InvalidJob
-from worker.queue.transport.dead_letters import compose
-from worker.queue.transport.inspection import Refusal, Rules
+from worker.queue.broker.dead_letters import compose
+from worker.queue.broker.inspection import Refusal, Rules
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 TOKEN = "eyJhbGciOiJIUzI1NiJ9.eyJ1c2VyX2lkIjoiYWxpY2UifQ.c2lnbmF0dXJl"  # noqa: S105 -- what must not be kept

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.queue.transport.dead_letters import compose
-from worker.queue.transport.inspection import (
+from worker.queue.broker.dead_letters import compose
+from worker.queue.broker.inspection import (
     OUTAGE_HEADER,
     DelayedMessage,
     Delivery,

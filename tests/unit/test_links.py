@@ -18,7 +18,6 @@ LONGEST_SECONDS = 60
         (RESULTS, "redis_socket_timeout"),
         (RESULTS, "redis_socket_connect_timeout"),
         (RESULTS, "redis_backend_health_check_interval"),
-        (RESULTS, "result_backend_max_retries"),
     ],
 )
 def test_nothing_waits_for_ever(settings: dict[str, float], name: str) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 from chaos.shapes import FORMS, UNITS
 from retrieval_client.errors import InvalidJob
+from worker.queue.broker.dead_letters import compose
+from worker.queue.broker.inspection import Refusal, Rules, arguments, inspect
 from worker.queue.summaries import summarise
-from worker.queue.transport.dead_letters import compose
-from worker.queue.transport.inspection import Refusal, Rules, arguments, inspect
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 REFUSAL = Refusal("malformed", InvalidJob("expected a string", "body"))

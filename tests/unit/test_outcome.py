@@ -15,9 +15,9 @@ from celery.exceptions import SoftTimeLimitExceeded
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.errors import InternalError, InvalidJob, NotAuthorised, SettingsError, TimedOut, Unavailable
 from worker.queue import codec
+from worker.queue.broker.inspection import OUTAGE_HEADER
 from worker.queue.outcome import Answers, DeliveredJob, Outcome, outcome_of
 from worker.queue.together import AnsweredTogether
-from worker.queue.transport.inspection import OUTAGE_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from worker.queue.transport.owners import RenewalLog
+from worker.queue.broker.owners import RenewalLog
 
 
 def test_an_outage_is_logged_at_its_beginning_every_ten_seconds_and_at_its_end() -> None:

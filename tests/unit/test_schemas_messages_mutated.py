@@ -14,7 +14,7 @@ import pytest
 from retrieval_client.contract.registry import TASKS
 from worker.cli.schemas import examples, objects
 from worker.cli.schemas.envelopes import UNSAID_OF_MESSAGES, Headers, body_schema
-from worker.queue.transport.inspection import Refusal, Rules, inspect
+from worker.queue.broker.inspection import Refusal, Rules, inspect
 
 from .mutated_jobs import JUNK, as_text
 

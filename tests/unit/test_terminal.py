@@ -42,7 +42,7 @@ from worker.cli.schemas.examples import examples
 from worker.cli.schemas.hybrid_examples import hybrid_examples
 from worker.cli.schemas.pipeline_examples import pipeline_examples
 from worker.cli.terminal import Terminal, progress, styled
-from worker.queue.transport.dead_letters import DeadLetter
+from worker.queue.broker.dead_letters import DeadLetter
 
 from .test_architecture import SOURCES, parsed
 from .test_pipeline_reports import reported

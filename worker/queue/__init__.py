@@ -1,1 +1,1 @@
-"""Celery integration: tasks, transport, results, process pool, metrics."""
+"""The queue: claims, processes, outcomes and their records; what Celery is used for; views and metrics."""

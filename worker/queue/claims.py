@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, Final
 import redis
 
 from worker.adapters import logs
+from worker.queue.broker import excerpts, keys
+from worker.queue.broker.clock import NOW
+from worker.queue.broker.inspection import Rules
+from worker.queue.broker.owners import FORGET_SECONDS, LIFE_SECONDS, STOPPING_LIFE_SECONDS
 from worker.queue.lua import Script
-from worker.queue.transport import excerpts, keys
-from worker.queue.transport.clock import NOW
-from worker.queue.transport.inspection import Rules
-from worker.queue.transport.owners import FORGET_SECONDS, LIFE_SECONDS, STOPPING_LIFE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -13,8 +13,7 @@ from celery.app.amqp import AMQP
 from kombu.connection import Connection
 
 ANSWER_SECONDS = 3.0
-"""Time limit for one reply of Redis. Must be longer than a worker's blocking pop (`brpop_timeout`, 1 s), whose reply
-comes after that time if the queue is empty."""
+"""Time limit for one reply of Redis. Longer than kombu's blocking pop (1 s), whose reply comes then if a queue is empty."""
 
 _KEEPALIVE = {
     # Probes on a silent link: after 5 s, then every 2 s; three without an answer end the connection.
@@ -34,26 +33,17 @@ SOCKETS: dict[str, Any] = {
         getattr(socket, name): value for name, value in _KEEPALIVE.items() if hasattr(socket, name)
     },
     "health_check_interval": 3,
-    # Nested retries would multiply their times, and the event loop is blocked meanwhile. The transport keeps a command
-    # that Redis has not received and sends it again.
-    "retry_on_timeout": False,
+    "retry_on_timeout": False,  # nested retries would multiply their times
 }
-"""For `broker_transport_options`. A blocking pop without a reply is abandoned after 4 s, checked every second."""
+"""For `broker_transport_options`."""
 
 RESULTS: dict[str, Any] = {
     "redis_socket_timeout": ANSWER_SECONDS,
     "redis_socket_connect_timeout": ANSWER_SECONDS,
     "redis_socket_keepalive": True,
     "redis_backend_health_check_interval": 3,
-    # Nested retries would multiply their times: only the outer one retries, with pauses of
-    # 0.1, 0.2, 0.4, … at most 5 s, each times a random factor. Then the job is requeued.
-    "result_backend_transport_options": {"retry_policy": {"max_retries": 0}},
-    "result_backend_always_retry": True,
-    "result_backend_max_retries": 8,
-    "result_backend_base_sleep_between_retries_ms": 50,
-    "result_backend_max_sleep_between_retries_ms": 5_000,
 }
-"""Celery settings for the result backend's Redis."""
+"""Celery settings for the result backend's Redis, which chords use."""
 
 
 _TLS = ("ssl_cert_reqs", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile")

@@ -124,7 +124,7 @@ GAUGES = (
 
 
 class Depth(Protocol):
-    """Counts of a queue's dead letters and delayed messages; see `worker.queue.transport.dead_letters.Depth`."""
+    """Counts of a queue's dead letters and delayed messages; see `worker.queue.broker.dead_letters.Depth`."""
 
     @property
     def queue(self) -> str:

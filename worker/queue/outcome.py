@@ -23,18 +23,18 @@ from worker.jobs import drift
 from worker.jobs.context import JobContext, check_job
 from worker.jobs.drift import VERIFY_RUNS
 from worker.queue import time_limit
+from worker.queue.broker.inspection import ONE_JOB, OUTAGE_HEADER, check_limits
 from worker.queue.codec import UNDECODABLE, JobResult, UnreadableBody
 from worker.queue.summaries import known_reason
-from worker.queue.transport.inspection import ONE_JOB, OUTAGE_HEADER, check_limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from retrieval_client.contract.base import JobT
     from worker.jobs.context import Report
+    from worker.queue.broker.inspection import Delivery
     from worker.queue.metrics import Metrics
     from worker.queue.together import AnsweredTogether
-    from worker.queue.transport.inspection import Delivery
     from worker.settings import Settings
 
     Answer: TypeAlias = Callable[[JobT, JobContext], dict[str, Any]]
@@ -73,7 +73,7 @@ class DeliveredJob:
 
     @property
     def pauses(self) -> float:
-        """Sum of the pauses between them, in seconds; checked by `worker.queue.transport.inspection`."""
+        """Sum of the pauses between them, in seconds; checked by `worker.queue.broker.inspection`."""
         seconds = self.headers.get(OUTAGE_HEADER)
         return float(seconds) if isinstance(seconds, int | float) and seconds >= 0 else 0.0
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from retrieval_client.errors import Unavailable
+from worker.queue.broker import dead_letters, delayed, keys
+from worker.queue.broker.owners import BEAT_SECONDS, LIFE_SECONDS
 from worker.queue.claims import REQUEUED_SECONDS
 from worker.queue.rates import RateMeter, Sample
-from worker.queue.transport import dead_letters, delayed, keys
-from worker.queue.transport.owners import BEAT_SECONDS, LIFE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from worker.queue.broker.dead_letters import DeadLetter
     from worker.queue.rates import Rate
-    from worker.queue.transport.dead_letters import DeadLetter
 
 MOST_TAGS = 10_000
 """Most running messages whose queues are looked up."""

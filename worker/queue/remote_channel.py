@@ -12,8 +12,8 @@ from kombu.transport import redis as kombu_redis
 
 from worker.adapters import logs
 from worker.queue import codec
+from worker.queue.broker.clock import ServerClock
 from worker.queue.connections import ANSWER_SECONDS
-from worker.queue.transport.clock import ServerClock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.queue.transport.dead_letters import DeadLetter
+    from worker.queue.broker.dead_letters import DeadLetter
 
 dead = typer.Typer(
     no_args_is_help=True,
@@ -47,7 +47,7 @@ def opened_broker(queue: str) -> Iterator[tuple[redis.Redis, tuple[str, ...]]]:
     from retrieval_client.connection import place_of
     from worker import settings as settings_module
     from worker.adapters.redis_refusals import refusal
-    from worker.queue.transport import keys
+    from worker.queue.broker import keys
     from worker.settings.serving import QUEUES
 
     url = settings_module.load().broker_url.get_secret_value()
@@ -81,7 +81,7 @@ def with_reason(letters: list[DeadLetter], reason: str) -> list[DeadLetter]:
     Raises:
         typer.BadParameter: there is no such reason, and no dead letter has it.
     """
-    from worker.queue.transport.inspection import Reason
+    from worker.queue.broker.inspection import Reason
 
     chosen = [letter for letter in letters if reason in {"", letter.reason}]
     if reason and not chosen and reason not in get_args(Reason):
@@ -100,7 +100,7 @@ def list_letters(
 
     Example: [bold]retrieval-worker dead list --reason max_deliveries[/bold]
     """
-    from worker.queue.transport import dead_letters
+    from worker.queue.broker import dead_letters
 
     with opened_broker(queue) as (client, queues):
         found = [letter for name in queues for letter in dead_letters.every(client, name, newest)]
@@ -126,9 +126,9 @@ def show_letter(
 
     Example: [bold]retrieval-worker dead show 1763762345678-0[/bold]
     """
+    from worker.queue.broker import dead_letters
+    from worker.queue.broker.inspection import arguments
     from worker.queue.summaries import summarise
-    from worker.queue.transport import dead_letters
-    from worker.queue.transport.inspection import arguments
 
     with opened_broker(queue) as (client, queues):
         found = [one for name in queues if (one := dead_letters.one(client, name, entry))]
@@ -159,7 +159,7 @@ def retry_letters(
     Examples: [bold]retrieval-worker dead retry 1763762345678-0[/bold],
     [bold]retrieval-worker dead retry --all --reason retries_exhausted[/bold]
     """
-    from worker.queue.transport import dead_letters
+    from worker.queue.broker import dead_letters
 
     sent, refused = 0, []
     with opened_broker(queue) as (client, queues):
@@ -186,7 +186,7 @@ def purge_letters(
     Examples: [bold]retrieval-worker dead purge 1763762345678-0[/bold],
     [bold]retrieval-worker dead purge --all --queue retrieval --reason expired[/bold]
     """
-    from worker.queue.transport import dead_letters
+    from worker.queue.broker import dead_letters
 
     deleted = 0
     with opened_broker(queue) as (client, queues):
@@ -202,7 +202,7 @@ def _chosen(
     client: redis.Redis, queues: tuple[str, ...], entries: list[str] | None, reason: str, *, every: bool
 ) -> list[DeadLetter]:
     """Return the dead letters that a command selects, the oldest first."""
-    from worker.queue.transport import dead_letters
+    from worker.queue.broker import dead_letters
 
     if every == bool(entries):
         raise typer.BadParameter("give either entries or --all")

@@ -11,7 +11,7 @@ from retrieval_client import errors
 from retrieval_client.contract.base import Result
 from retrieval_client.contract.registry import TASKS
 from worker.cli.schemas.docstrings import class_summary
-from worker.queue.transport.inspection import LONGEST_OUTAGE_SECONDS, Rules
+from worker.queue.broker.inspection import LONGEST_OUTAGE_SECONDS, Rules
 
 if TYPE_CHECKING:
     from worker.cli.schemas.rules import Schema

@@ -16,13 +16,9 @@ import redis
 from retrieval_client.errors import TimedOut
 from worker.adapters import logs
 from worker.queue import records
-from worker.queue.claims import ALONE, ANSWERED, TIDY_SECONDS, UNCOUNTED, Tidier, renew
-from worker.queue.outcome import delivered_job
-from worker.queue.processes.table import State
-from worker.queue.records import Record
-from worker.queue.transport import delayed, inspection, keys, priorities, unacked
-from worker.queue.transport.clock import ServerClock
-from worker.queue.transport.owners import (
+from worker.queue.broker import delayed, inspection, keys, priorities, unacked
+from worker.queue.broker.clock import ServerClock
+from worker.queue.broker.owners import (
     AGAIN_SECONDS,
     BEAT_SECONDS,
     LIFE_SECONDS,
@@ -30,14 +26,18 @@ from worker.queue.transport.owners import (
     STOPPING_LIFE_SECONDS,
     RenewalLog,
 )
+from worker.queue.claims import ALONE, ANSWERED, TIDY_SECONDS, UNCOUNTED, Tidier, renew
+from worker.queue.outcome import delivered_job
+from worker.queue.processes.table import State
+from worker.queue.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from worker.queue.broker.inspection import Refusal, Rules
     from worker.queue.further_tasks import FurtherTasks
     from worker.queue.processes.table import Slot
     from worker.queue.records import RecordStore
-    from worker.queue.transport.inspection import Refusal, Rules
 
 log = logs.logger("worker.keeper")
 

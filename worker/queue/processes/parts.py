@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
+    from worker.queue.broker.inspection import Rules
     from worker.queue.outcome import Answers
     from worker.queue.processes.consumer import Consumer
     from worker.queue.processes.table import Head, Slot
-    from worker.queue.transport.inspection import Rules
     from worker.settings import Settings
 
 _KEEPER_SECONDS = 1.5

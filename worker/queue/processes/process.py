@@ -23,25 +23,25 @@ import redis
 from retrieval_client.errors import DeadLettered, NotAuthorised, RetrievalError, Unavailable
 from worker.adapters import logs
 from worker.queue import codec, records
+from worker.queue.broker import dead_letters, inspection
+from worker.queue.broker.clock import ServerClock
+from worker.queue.broker.inspection import OUTAGE_HEADER, DelayedMessage, Delivery, Refusal
 from worker.queue.outcome import delivered_job
 from worker.queue.processes.table import MOST_JOBS, State
 from worker.queue.records import Record, RecordStore
 from worker.queue.time_limit import Interruptible
-from worker.queue.transport import dead_letters, inspection
-from worker.queue.transport.clock import ServerClock
-from worker.queue.transport.inspection import OUTAGE_HEADER, DelayedMessage, Delivery, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from worker.jobs.context import Report
+    from worker.queue.broker.inspection import Rules
     from worker.queue.claims import ClaimedMessage, Claims
     from worker.queue.codec import JobResult
     from worker.queue.further_tasks import FurtherTasks
     from worker.queue.outcome import Answers, DeliveredJob, Outcome
     from worker.queue.processes.events import Events
     from worker.queue.processes.table import Head, Slot
-    from worker.queue.transport.inspection import Rules
 
 log = logs.logger("worker.process")
 

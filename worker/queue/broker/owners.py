@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from worker.adapters import logs
 
-log = logs.logger("worker.transport")
+log = logs.logger("worker.broker")
 
 BEAT_SECONDS = 2.0
 AGAIN_SECONDS = 0.5

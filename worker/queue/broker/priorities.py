@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from worker.adapters import logs
+from worker.queue.broker import dead_letters, excerpts, inspection, keys
+from worker.queue.broker.inspection import Refusal
 from worker.queue.lua import Script
-from worker.queue.transport import dead_letters, excerpts, inspection, keys
-from worker.queue.transport.inspection import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.queue.transport.inspection import Rules
+    from worker.queue.broker.inspection import Rules
 
-log = logs.logger("worker.transport")
+log = logs.logger("worker.broker")
 
 A_TURN = 100
 A_TURN_BYTES = 1_048_576

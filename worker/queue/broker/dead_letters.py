@@ -16,16 +16,16 @@ import redis
 
 from retrieval_client.errors import InvalidJob
 from worker.adapters import logs
+from worker.queue.broker import delayed, keys
+from worker.queue.broker.excerpts import is_excerpt, sent_bytes
 from worker.queue.lua import Script
-from worker.queue.transport import delayed, keys
-from worker.queue.transport.excerpts import is_excerpt, sent_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from worker.queue.transport.inspection import Refusal, Rules
+    from worker.queue.broker.inspection import Refusal, Rules
 
-log = logs.logger("worker.transport")
+log = logs.logger("worker.broker")
 
 _CUT = b"cut"
 _NAME = b"principal_token"
@@ -72,7 +72,7 @@ class DeadLetter:
         entry: its id in the stream.
         queue: the message's queue.
         at: time when it was dead-lettered, in ISO 8601.
-        reason: the code; see `worker.queue.transport.inspection.Reason`.
+        reason: the code; see `worker.queue.broker.inspection.Reason`.
         error: class of the error that its sender got.
         message: message of that error.
         task: name of the task; cut and escaped if the worker has no such task.

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 from retrieval_client.errors import DeadLettered, InvalidJob, RetrievalError
 from retrieval_client.json_values import as_integer
+from worker.queue.broker.excerpts import sent_bytes
 from worker.queue.codec import UNDECODABLE, UnreadableBody, loads, parse
-from worker.queue.transport.excerpts import sent_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

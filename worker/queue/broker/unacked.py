@@ -10,8 +10,8 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from worker.queue.broker import keys
 from worker.queue.lua import Script
-from worker.queue.transport import keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

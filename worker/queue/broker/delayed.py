@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from worker.queue.broker import keys
+from worker.queue.broker.clock import NOW
 from worker.queue.lua import Script
-from worker.queue.transport import keys
-from worker.queue.transport.clock import NOW
 
 if TYPE_CHECKING:
     import redis

@@ -1,4 +1,4 @@
-"""Records of jobs in a real Redis, as a reader finds them; with scripts, and for a user who may run none."""
+"""Records of jobs in a real Redis, as a reader finds them."""
 
 from __future__ import annotations
 
@@ -32,14 +32,12 @@ ANSWER = {"status": "ok"}
 NOWHERE = "redis://127.0.0.1:1/0"
 
 
-@pytest.fixture(params=["script", "no scripts"])
-def records_of(request: pytest.FixtureRequest, stack: Stack, broker: redis.Redis) -> Iterator[RecordStore]:
-    """The results' Redis, for a user who may run scripts, and for one who may not."""
-    rights = ["+@all", *(["-@scripting"] if request.param == "no scripts" else [])]
-    broker.acl_setuser("plain", enabled=True, passwords=["+word"], keys=["*"], channels=["*"], categories=rights)
-    with redis.Redis.from_url(f"redis://plain:word@127.0.0.1:{stack.redis.port}/0") as client:
+@pytest.fixture
+def records_of(stack: Stack, broker: redis.Redis) -> Iterator[RecordStore]:
+    """The results' Redis."""
+    del broker  # emptied
+    with redis.Redis.from_url(stack.redis.url(0, "worker")) as client:
         yield RecordStore(client, is_on_broker=True)
-    broker.acl_deluser("plain")
 
 
 def ended(task_id: str, result: Any) -> Record:

@@ -13,7 +13,7 @@ from celery.app.amqp import AMQP
 from kombu.connection import Connection
 
 ANSWER_SECONDS = 3.0
-"""Time limit for one reply of Redis. Longer than kombu's blocking pop (1 s), whose reply comes then if a queue is empty."""
+"""Time limit for one reply of Redis; kombu's blocking pop takes 1 s if a queue is empty."""
 
 _KEEPALIVE = {
     # Probes on a silent link: after 5 s, then every 2 s; three without an answer end the connection.

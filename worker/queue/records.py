@@ -9,14 +9,14 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import redis
-
 from retrieval_client.errors import ON_THE_WIRE, DeadLettered, InvalidJob
 from worker.queue import codec
 from worker.queue.lua import Script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import redis
 
     from retrieval_client.errors import RetrievalError
 
@@ -25,11 +25,6 @@ _STORE = Script("store")
 _STORE_BESIDE_QUEUES = Script("store", "redis.call('DEL', 'retrieval-worker.nothing')\n")
 
 _ENDED = re.compile(rb'\{"status": ?"(?:SUCCESS|FAILURE|REVOKED)"')
-_FINAL = re.compile(
-    rb'\{"status": ?"(?:SUCCESS"|FAILURE", ?"result": ?\{"exc_type": ?"(?!Unavailable"|DeadLettered"|NotAuthorised"))'
-)
-"""As in the script, for users who may run none."""
-
 _HEAD = 63
 """Last of a record's bytes that hold its status and the class of its error."""
 
@@ -132,20 +127,7 @@ class RecordStore:
             return
         names = [record_key(record.task_id) for record in records]
         values = [value for record in records for value in (record.seconds, record.value)]
-        try:
-            self._store.run(self._client.execute_command, names, *values)
-        except redis.ResponseError:
-            # No scripts for this user; or Redis is read-only or full, which older versions report as a script error.
-            for record in records:
-                if not _FINAL.match(self._head(record.task_id)):
-                    self._put_alone(record)
-
-    def _put_alone(self, record: Record) -> None:
-        name = record_key(record.task_id)
-        with self._client.pipeline() as pipe:
-            pipe.setex(name, record.seconds, record.value)
-            pipe.publish(name, record.value)
-            pipe.execute()
+        self._store.run(self._client.execute_command, names, *values)
 
     def has_ended(self, task_id: str) -> bool:
         """Return whether a job has ended, by its record.
@@ -153,8 +135,5 @@ class RecordStore:
         Raises:
             redis.RedisError: the results' Redis is unavailable.
         """
-        return _ENDED.match(self._head(task_id)) is not None
-
-    def _head(self, task_id: str) -> bytes:
         head: Any = self._client.getrange(record_key(task_id), 0, _HEAD)
-        return bytes(head)
+        return _ENDED.match(bytes(head)) is not None

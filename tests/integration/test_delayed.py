@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from kombu import Connection
 from tests.waiting import wait_for
 
 from chaos.clocks import library
 from chaos.clocks import skewed as clock_environment
+from worker.queue import remote_channel
 from worker.queue.broker import delayed, keys
 from worker.queue.broker.clock import ServerClock
 
@@ -160,3 +162,15 @@ def test_a_worker_whose_clock_is_wrong_keeps_to_the_time_of_messages(
     broker.lpush(QUEUE, later("later"), later("due", -5), envelope("valid", expires=valid))
     assert skewed(seconds, url, 2) == ["due", "valid"]
     assert places(broker) == {"inflight": 1, "delayed": 1}
+
+
+def test_a_purge_deletes_what_waits_as_well(url: str, broker: redis.Redis) -> None:
+    """`celery purge`: what is due later, and what was deferred; what a process holds stays."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    for name in (QUEUE, keys.deferred(QUEUE), place):
+        broker.lpush(name, envelope(name))
+    broker.zadd(keys.delayed(QUEUE), {"tag": 1e12})
+    broker.hset(keys.delayed_messages(QUEUE), "tag", envelope("later"))
+    with Connection(url, transport=remote_channel.transport(url)) as connection:
+        assert connection.default_channel.queue_purge(QUEUE) == 3
+    assert broker.keys("retrieval*") == [place.encode()]

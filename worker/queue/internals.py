@@ -11,7 +11,7 @@ OVERRIDDEN: dict[tuple[str, str], str] = {
     ("connections", "kombu.connection:Connection"): "ensure_connection",
     ("processes.consumer", "celery.worker.consumer.consumer:Consumer"): "Blueprint",
     ("processes.pool", "celery.concurrency.base:BasePool"): "_get_info",
-    ("remote_channel", "kombu.transport.redis:Channel"): "_receive_one _refresh_binding sweep_bindings",
+    ("remote_channel", "kombu.transport.redis:Channel"): "_purge _receive_one _refresh_binding sweep_bindings",
     ("remote_channel", "kombu.transport.redis:Transport"): "Channel",
     ("remote_control", "celery.app.control:Control"): "Mailbox",
     ("remote_control", "kombu.pidbox:Mailbox"): "node_cls",

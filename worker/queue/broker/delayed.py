@@ -45,3 +45,10 @@ def depth(client: redis.Redis, queue: str) -> int:
     waiting: Any = client.zcard(keys.delayed(queue))
     deferred: Any = client.llen(keys.deferred(queue))
     return int(waiting + deferred)
+
+
+def purge(client: redis.Redis, queue: str) -> int:
+    """Delete all delayed and deferred messages of a queue; return their number."""
+    count = depth(client, queue)
+    client.delete(keys.delayed(queue), keys.delayed_messages(queue), keys.deferred(queue))
+    return count

@@ -139,8 +139,12 @@ class Pool(BasePool):
     def _watch(self) -> None:
         """Keep the limits: in a thread, because Celery's loop may wait for Redis for as long as that is away."""
         while not self._ended_all.wait(_LOOK_SECONDS):
-            with self._no_fork:
-                self._keep_limits()
+            try:
+                with self._no_fork:
+                    self._keep_limits()
+            except Exception as error:  # noqa: BLE001 -- whatever it is, no job may run without limits
+                fields = {"error": type(error).__name__, "where": logs.where(error)}
+                log.error("limits not kept", **fields)  # noqa: TRY400 -- no traces in logs
 
     def _slots(self) -> dict[int, Slot]:
         return {number: member.slot for number, member in [*self.members.items()]}

@@ -58,11 +58,9 @@ class Arrangement:
 
 
 def arrangements() -> list[Arrangement]:
-    """Pools to compare."""
-    found = [Arrangement(f"prefork, {n}", 1, ("--pool=prefork", f"--concurrency={n}"), n) for n in (1, 2, 4)]
-    found += [Arrangement(f"solo × {n}", n, ("--pool=solo",), n) for n in (1, 2, 4)]
-    found += [Arrangement(f"threads, {n}", 1, ("--pool=threads", f"--concurrency={n}"), n) for n in (2, 4)]
-    return found
+    """Numbers of workers and processes to compare."""
+    found = [Arrangement(f"one worker, {n} processes", 1, (f"--concurrency={n}",), n) for n in (1, 2, 4)]
+    return found + [Arrangement(f"{n} workers of one process", n, ("--concurrency=1",), n) for n in (2, 4)]
 
 
 @dataclass

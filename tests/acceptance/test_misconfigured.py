@@ -329,7 +329,7 @@ def environment(place: Place) -> Callable[[Mistake], dict[str, str]]:
 
 def start(environment: dict[str, str], folder: Path) -> tuple[int, str]:
     """Exit code and output of a real worker, which is given the time that a slow machine needs to refuse."""
-    command = ("-m", "celery", "-A", "worker.app", "worker", "--pool=solo", "-Q", "retrieval,pipeline")
+    command = ("-m", "celery", "-A", "worker.app", "worker", "--concurrency=1", "-Q", "retrieval,pipeline")
     done = subprocess.run(
         [sys.executable, *command, "--without-mingle"],
         stdout=subprocess.PIPE,
@@ -351,7 +351,7 @@ def secrets_of(place: Place) -> list[str]:
 def begin() -> None:
     """Do what a worker does first: make the app of the environment, and tell it that a worker begins."""
     made = worker_app.__getattr__("app")
-    celeryd_init.send(sender="worker", conf=made.conf, options={"pool": "solo", "queues": "retrieval,pipeline"})
+    celeryd_init.send(sender="worker", conf=made.conf, options={"queues": "retrieval,pipeline"})
 
 
 @pytest.fixture

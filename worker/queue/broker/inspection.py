@@ -296,6 +296,12 @@ def _due(headers: Mapping[str, Any], now: datetime) -> datetime | None:
     return due
 
 
+def expired_while_retried(headers: Mapping[str, Any], due: datetime) -> DeadLettered | None:
+    """Return the error of a job that will have expired when it is due to be tried again; None if it will not."""
+    expires = _moment(headers, "expires")
+    return DeadLettered(_TRIED) if expires is not None and expires <= due else None
+
+
 def _moment(headers: Mapping[str, Any], name: str) -> datetime | None:
     value = headers.get(name)
     if value is None:

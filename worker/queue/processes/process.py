@@ -16,6 +16,7 @@ import socket
 import sys
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis
@@ -356,7 +357,11 @@ class Process:
             self._dead_letter(claimed.message, fault)
 
     def _retry(self, claimed: ClaimedJob, outcome: Outcome) -> None:
-        """Delay a job, with the number of its tries and the sum of its pauses."""
+        """Delay a job, with the number of its tries and the sum of its pauses; if it expires before, tell that now."""
+        due = self._clock.read(self._client) + timedelta(seconds=outcome.pause)
+        if (expired := inspection.expired_while_retried(claimed.job.headers, due)) is not None:
+            self._refuse([(claimed.message, Refusal("expired", expired, claimed.job.id, claimed.job.task))])
+            return
         envelope = codec.parse(claimed.message.raw)
         envelope["headers"] |= {
             "retries": claimed.job.retries + 1,

@@ -1,9 +1,8 @@
-"""More workers: jobs a second and the worker's CPU a job, by the kind of pool and the number of processes.
+"""More workers: jobs a second and the workers' CPU a job, by the number of workers and of their processes.
 
 python -m benchmarks.workers --jobs 600 --rounds 3
 
-Every arrangement serves the same queue, on the same database, in turns. `threads` are measured to be
-compared with; the worker refuses gevent and eventlet.
+Every arrangement serves the same queue, on the same database, in turns.
 """
 
 from __future__ import annotations

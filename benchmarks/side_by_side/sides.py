@@ -382,7 +382,13 @@ def in_celery(site: Site, name: str, python: Path) -> Iterator[Side]:
         exits.callback(stop, worker, signal.SIGTERM)
         app = _app(site, BROKER)
         exits.callback(app.close)
-        wait_until(lambda: bool(app.control.ping([f"{name}@localhost"], timeout=0.25)), worker, name, log)
+        with app.connection_for_write() as connection:  # one of kombu's pool may have been silent for two minutes
+            wait_until(
+                lambda: bool(app.control.ping([f"{name}@localhost"], timeout=0.25, connection=connection)),
+                worker,
+                name,
+                log,
+            )
         yield exits.enter_context(contextlib.closing(CelerySide(site, Route("search", name), worker)))
 
 

@@ -45,6 +45,9 @@ ANSWERED: Final = "answered"
 BURST_BYTES = 1_048_576
 """Bytes after which no more is taken at once; the message that exceeds them is still included."""
 
+_PATIENCE_SECONDS = 1.5
+"""Longest time that the end of a wait may be overdue: then its connection is silent, and another one is opened."""
+
 _FULL_SECONDS = 0.2
 """Time without another blocking command after a full Redis has refused one; messages are taken by scripts meanwhile."""
 
@@ -283,7 +286,7 @@ class Claims:
         self._announce = announce
         self._longest = longest
         self._tidier = Tidier(client)
-        self._patience: float = client.get_connection_kwargs()["socket_timeout"]
+        self._patience: float = min(_PATIENCE_SECONDS, client.get_connection_kwargs()["socket_timeout"])
         self._worked_on: set[str] = set()
         self._answered: set[str] = set()
         self._lost: set[str] = set()

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 log = logs.logger("worker.process")
 
-IDLE_SECONDS = 5.0
+IDLE_SECONDS = 2.0
 """Time that Redis blocks a claim on empty queues."""
 
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.1, 1.0

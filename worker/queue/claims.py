@@ -381,10 +381,14 @@ class Claims:
         tag = keys.tag(keys.parse_inflight(line.places[0])[1], next(self._numbers))
         return bool(_DELAY.run(line.ask, names, message.raw, changed, tag, seconds))
 
-    def abandon(self) -> None:
-        """Give up what was claimed and not acknowledged: the next connection requeues it."""
+    def suspect(self) -> None:
+        """Drop the connections; the caller keeps what it works on."""
         for line in self._lines:
             line.drop()
+
+    def abandon(self) -> None:
+        """Give up what was claimed and not acknowledged: the next connection requeues it."""
+        self.suspect()
         self._worked_on.clear()
 
     def close(self) -> None:

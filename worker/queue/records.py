@@ -129,6 +129,10 @@ class RecordStore:
         values = [value for record in records for value in (record.seconds, record.value)]
         self._store.run(self._client.execute_command, names, *values)
 
+    def disconnect(self) -> None:
+        """Close the connections; the next command opens another one."""
+        self._client.connection_pool.disconnect()
+
     def has_ended(self, task_id: str) -> bool:
         """Return whether a job has ended, by its record.
 

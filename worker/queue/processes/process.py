@@ -172,10 +172,18 @@ class Process:
         """Wait a moment; the first time of an outage is logged."""
         if not self._pause:
             log.warning("Redis lost", error=type(error).__name__)
+        self._suspect_others(error)
         self._slot.state = State.IDLE
         self._pause = min(max(2 * self._pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
         if self._wake.wait(self._pause):  # not `|=`, which would lose what a signal says meanwhile
             self._is_leaving = True
+
+    def _suspect_others(self, error: Exception) -> None:
+        """Connect again everywhere, if one connection is silent: each other one would cost its whole time limit."""
+        if isinstance(error, redis.TimeoutError):
+            self._claims.suspect()
+            self._client.connection_pool.disconnect()
+            self._store.disconnect()
 
     def _turn(self) -> None:
         """Acknowledge what was claimed before, and work on what waits, or comes within a while."""
@@ -399,6 +407,7 @@ class Process:
             except BROKEN as error:
                 if self._is_leaving:
                     raise _UnstoredError from None
+                self._suspect_others(error)
                 if not pause:
                     log.warning("outcomes not stored yet", error=type(error).__name__, outcomes=len(composed))
                 pause = min(max(2 * pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)

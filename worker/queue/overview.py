@@ -190,7 +190,7 @@ class Overview:
         try:
             with redis.Redis.from_url(self._url, socket_connect_timeout=2, socket_timeout=5) as client:
                 yield client
-        except (redis.RedisError, ValueError) as error:
+        except (redis.RedisError, ValueError, TypeError) as error:  # the last: an option of the URL that there is not
             is_away = isinstance(error, redis.ConnectionError | redis.TimeoutError)
             if is_away and not isinstance(error, redis.AuthenticationError):
                 options = client.get_connection_kwargs()

@@ -227,6 +227,23 @@ def test_owners_are_renewed_while_a_job_runs(broker: redis.Redis, links: dict[st
     assert linked.take(1) == ["job"]
 
 
+@pytest.mark.parametrize("left", [0, 1])
+def test_the_message_of_a_killed_process_s_job_is_found_by_its_id(url: str, broker: redis.Redis, left: int) -> None:
+    """Others of its list may have left it meanwhile: they are requeued, and nothing but that one is removed."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, *(envelope(name) for name in "abc"))
+    for _ in range(left):
+        broker.rpop(place)
+    with Worker(url) as worker:
+        worker.slot.announce([place])
+        jobs = [("retrieve_top_k", name, number) for number, name in enumerate("abc")]
+        worker.slot.begin(place, jobs, 1.0, together=False)
+        worker.slot.begin_next(1, 1.0)
+        worker.settle("time limit")
+        assert {*worker.failures} == {"b"}
+    assert ids(broker) == [name for name in "abc"[left:] if name != "b"]
+
+
 def test_each_try_to_store_an_outcome_is_a_sign_of_life(
     broker: redis.Redis, links: dict[str, FaultyLink], linked: Worker
 ) -> None:

@@ -394,8 +394,12 @@ class Claims:
     def close(self) -> None:
         """Requeue what was claimed and not acknowledged, and forget the owners."""
         self.abandon()
-        self._announce_places()
-        self._tidy_lost()
+        try:
+            self._announce_places()
+            self._tidy_lost()
+        except BaseException:  # the main process does it
+            self._announce(sorted(self._lost))
+            raise
 
     def _announce_places(self) -> None:
         places = {*(self._lost & self._worked_on), *(place for line in self._lines for place in line.places)}

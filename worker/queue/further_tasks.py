@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 log = logs.logger("worker.tasks")
 
+_OUTAGES = (redis.ConnectionError, redis.TimeoutError, redis.OutOfMemoryError, redis.ReadOnlyError, OSError)
+"""Errors that pass; others, such as a queue that the worker's user may not write to, would come back each time."""
+
 
 class FurtherTasks:
     """Sends them, as Celery does.
@@ -51,15 +54,15 @@ class FurtherTasks:
         """
         if not job.further or not any(job.further.values()):
             return
-        request = Context(job.headers, **job.further)
+        request = Context(job.headers, delivery_info={}, **job.further)
         try:
             if isinstance(result, codec.JobResult):
                 self._succeed(request, result)
             else:
                 self._fail(request, result, state)
-        except (redis.RedisError, OperationalError):
-            raise redis.ConnectionError("further tasks not sent") from None
         except Exception as error:  # noqa: BLE001 -- of any signature that a sender writes
+            if isinstance(error.__cause__ if isinstance(error, OperationalError) else error, _OUTAGES):
+                raise redis.ConnectionError("further tasks not sent") from None
             fields = {"error": type(error).__name__, "where": logs.where(error)}
             log.error("further tasks not sent", task_id=job.id, **fields)  # noqa: TRY400 -- a trace may quote the job
 
@@ -75,11 +78,16 @@ class FurtherTasks:
 
     def _fail(self, request: Any, error: RetrievalError, state: str) -> None:
         """Tell a chord and error callbacks; the rest of a chain fails with its job."""
-        self._app.backend.mark_as_failure(request.id, error, request=request, store_result=False, state=state)
-        value = records.failure(error)
-        self._store.put(
-            [Record(id_, records.compose(id_, state, value), self._seconds) for id_ in _chained(request.chain or [])]
-        )
+        try:
+            self._app.backend.mark_as_failure(request.id, error, request=request, store_result=False, state=state)
+        finally:
+            value = records.failure(error)
+            self._store.put(
+                [
+                    Record(id_, records.compose(id_, state, value), self._seconds)
+                    for id_ in _chained(request.chain or [])
+                ]
+            )
 
     def _signature(self, fields: Mapping[str, Any]) -> Any:
         return self._app.signature(fields)

@@ -9,13 +9,13 @@ import contextlib
 import queue
 import threading
 import time
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import redis
 
 from retrieval_client.errors import TimedOut
 from worker.adapters import logs
-from worker.queue import records
+from worker.queue import codec, records
 from worker.queue.broker import delayed, inspection, keys, priorities, unacked
 from worker.queue.broker.clock import ServerClock
 from worker.queue.broker.owners import (
@@ -191,16 +191,16 @@ class Keeper:
 
     def _settle_dead(self) -> None:
         """Settle dead processes; if the outcome of a job can't be stored yet, they wait, and nothing else does."""
-        try:
-            while self._unsettled:
-                self._settle(self._unsettled[0])
-                del self._unsettled[0]
-        except _UnstoredError as error:
-            if not self._is_away:
-                log.warning("outcomes not stored yet", error=str(error), outcomes=1)
-            self._is_away = True
-        else:
-            self._is_away = False
+        for process in [*self._unsettled]:
+            try:
+                self._settle(process)
+            except _UnstoredError as error:
+                if not self._is_away:
+                    log.warning("outcomes not stored yet", error=str(error), outcomes=1)
+                self._is_away = True
+            else:
+                self._unsettled.remove(process)
+                self._is_away = False
 
     def _tidy_dead(self) -> None:
         """Requeue what dead workers held, also those of older versions; refuse messages with a priority.
@@ -287,17 +287,29 @@ class Keeper:
             if place == process.place and process.is_answered:
                 mode = ANSWERED
             elif place == process.place and process.cause != "stopped":
-                mode = ALONE if process.together else process.number
+                mode = ALONE if process.together else self._message_of(process)[0]
                 if process.cause and not process.together and self._answer(process):
                     mode = UNCOUNTED
             moved = self._tidier.tidy(place, mode)
             if moved and mode != ANSWERED:
                 log.warning("claims of a dead process requeued", queue=keys.parse_inflight(place)[0], messages=moved)
 
+    def _message_of(self, process: DeadProcess) -> tuple[int, bytes]:
+        """Return the message that a process ran, and its place now, from the one taken first.
+
+        Others of its list may have left it meanwhile, or stayed in it though they were not run. Without such a message,
+        its place is that of no message; of one that was only read, it is the first.
+        """
+        messages: Any = self._client.lrange(process.place, 0, -1)
+        for number, raw in enumerate(reversed(messages)):
+            if not process.task_id or _id_of(raw) == process.task_id:
+                return number, raw
+        return len(messages), b""
+
     def _answer(self, process: DeadProcess) -> bool:
         """Store the outcome of a job whose process was ended for it, and remove its message."""
-        raw = self._client.lindex(process.place, -1 - process.number)
-        if not isinstance(raw, bytes):
+        raw = self._message_of(process)[1]
+        if not raw:
             return False
         inspected = inspection.inspect(raw, self._rules, self._clock.read(self._client))
         job = delivered_job(inspected) if isinstance(inspected, inspection.Delivery) else None
@@ -311,3 +323,11 @@ class Keeper:
             raise _UnstoredError(type(failed).__name__) from None
         self._client.lrem(process.place, 1, raw)  # type: ignore[arg-type] # redis-py knows text only
         return True
+
+
+def _id_of(raw: bytes) -> str | None:
+    """Return the id of a message that was inspected before; None if it has none."""
+    try:
+        return str(codec.parse(raw)["headers"]["id"])
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None

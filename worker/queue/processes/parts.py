@@ -136,8 +136,13 @@ class Processes:
     def _store(self) -> RecordStore:
         client = redis.Redis.from_url(self._app.conf.result_backend, retry=Retry(NoBackoff(), 0), **_SOCKETS)
         places = [each.get_connection_kwargs() for each in (client, self._broker())]
-        is_on_broker = len({tuple(place.get(name) for name in ("host", "port", "path")) for place in places}) == 1
+        is_on_broker = len({_server(place) for place in places}) == 1
         return RecordStore(client, is_on_broker=is_on_broker)
+
+
+def _server(place: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return which server a client's options mean."""
+    return place.get("path"), place.get("host") or "localhost", int(place.get("port") or 6379)
 
 
 def _name(pid: int) -> str:

@@ -368,10 +368,10 @@ class Pool(BasePool):
         return float(self.app.conf.worker_soft_shutdown_timeout)
 
     def _end(self, seconds: float) -> None:
+        self._until = time.monotonic() + seconds
         self._is_ending, self._hub = True, None
         for member in self.members.values():
             member.leave()
-        self._until = time.monotonic() + seconds
         try:
             while self.members and time.monotonic() < self._until:
                 for number, member in [*self.members.items()]:
@@ -379,7 +379,8 @@ class Pool(BasePool):
                         self._on_exit(number)
         finally:  # a third signal raises an error here
             for member in [*self.members.values()]:
-                member.end("stopped")
+                if not member.is_killed:
+                    member.end("stopped")
                 self._on_exit(member.number)
             self._ended_all.set()
             self._keeper.stop(_SETTLE_SECONDS)

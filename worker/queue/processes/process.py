@@ -160,6 +160,8 @@ class Process:
             except _UnstoredError:
                 break
         with contextlib.suppress(*BROKEN):
+            self._claims.acknowledge()  # asked to leave after the last look at that, it has not done so
+        with contextlib.suppress(*BROKEN):
             self._claims.close()
         self._events.flush()
         self._wake.close()
@@ -173,7 +175,9 @@ class Process:
         if not self._pause:
             log.warning("Redis lost", error=type(error).__name__)
         self._suspect_others(error)
-        self._slot.state = State.IDLE
+        self._slot.signs += 1
+        if self._slot.state != State.ENDED:
+            self._slot.state = State.IDLE
         self._pause = min(max(2 * self._pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
         if self._wake.wait(self._pause):  # not `|=`, which would lose what a signal says meanwhile
             self._is_leaving = True
@@ -196,11 +200,9 @@ class Process:
             messages = self._claims.wait(IDLE_SECONDS, self._wake.fileno())
             if self._wake.has_lost_parent():
                 self._is_leaving = True
-        if messages and self._is_leaving:
-            self._claims.give_back(messages)
-        elif messages:
+        if messages:
             try:
-                self._work(messages)
+                self._claims.give_back(messages) if self._is_leaving else self._work(messages)
             except BaseException:  # else the next claim would acknowledge them
                 self._claims.abandon()
                 raise
@@ -368,6 +370,7 @@ class Process:
         """Delay a job, with the number of its tries and the sum of its pauses; if it expires before, tell that now."""
         due = self._clock.read(self._client) + timedelta(seconds=outcome.pause)
         if (expired := inspection.expired_while_retried(claimed.job.headers, due)) is not None:
+            self._further.send(claimed.job, expired, "FAILURE")
             self._refuse([(claimed.message, Refusal("expired", expired, claimed.job.id, claimed.job.task))])
             return
         envelope = codec.parse(claimed.message.raw)

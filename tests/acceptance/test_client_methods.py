@@ -18,6 +18,7 @@ from retrieval_client.errors import DeadLettered, InvalidJob, NotAuthorised, Tim
 from retrieval_client.ledger import Ledger
 from worker.cli.devstack.workers import celery_worker
 
+from .held import is_clean
 from .jobs import JOB
 
 if TYPE_CHECKING:
@@ -233,3 +234,23 @@ def test_a_chord_hands_the_answers_to_a_task_of_the_app(
         wait_for(lambda: broker.llen("mine") == 1)
     ((answers,), *_) = json.loads(base64.b64decode(json.loads(broker.rpop("mine"))["body"]))
     assert [len(read(RetrieveTopK, answer).chunks) for answer in answers] == [15, 15]
+
+
+def test_an_error_callback_is_sent_and_a_chain_s_rest_fails(
+    app: Celery, broker: redis.Redis, worker_environment: Environment, worker_log: Path, stack: Stack
+) -> None:
+    """To the app's own queue; one to a queue that Redis refuses is logged, and the job has ended all the same."""
+    urls = dict(zip(("CELERY_BROKER_URL", "CELERY_RESULT_BACKEND"), operator_urls(stack), strict=True))
+    with celery_worker(worker_environment(WORKER__ALLOW_CALLBACKS="true") | urls, worker_log, "--concurrency=1"):
+        broker.set("no-list", "")
+        told, refused = (app.signature("told", ("x",)).set(queue=queue) for queue in ("mine", "no-list"))
+        chained = signature(WRONG, app=app) | app.signature("retrieve_top_k", (), immutable=True)
+        result = chained.on_error(told).apply_async()
+        with pytest.raises(InvalidJob, match="query_embedding"):
+            result.get(timeout=180)
+        wait_for(lambda: broker.llen("mine") >= 1)
+        alone = signature(WRONG, app=app).on_error(refused).apply_async()
+        with pytest.raises(InvalidJob, match="query_embedding"):
+            alone.get(timeout=180)
+        wait_for(lambda: "further tasks not sent" in worker_log.read_text(errors="replace"))
+        wait_for(lambda: is_clean(broker))

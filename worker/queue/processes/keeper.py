@@ -300,11 +300,12 @@ class Keeper:
         Others of its list may have left it meanwhile, or stayed in it though they were not run. Without such a message,
         its place is that of no message; of one that was only read, it is the first.
         """
-        messages: Any = self._client.lrange(process.place, 0, -1)
-        for number, raw in enumerate(reversed(messages)):
-            if not process.task_id or _id_of(raw) == process.task_id:
+        length: Any = self._client.llen(process.place)
+        for number in range(length):
+            raw: Any = self._client.lindex(process.place, -1 - number)
+            if raw is not None and (not process.task_id or _id_of(raw) == process.task_id):
                 return number, raw
-        return len(messages), b""
+        return int(length), b""
 
     def _answer(self, process: DeadProcess) -> bool:
         """Store the outcome of a job whose process was ended for it, and remove its message."""

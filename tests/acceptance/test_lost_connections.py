@@ -56,13 +56,12 @@ def swallow(link: Proxy, seconds: float) -> None:
     link.blackhole(False)
 
 
-def cost(client: Client, broker: redis.Redis) -> tuple[float, float]:
-    """Redis' commands for each job, and seconds for each job, one after another."""
-    commands, since = broker.info("stats")["total_commands_processed"], time.monotonic()
+def cost(client: Client, broker: redis.Redis) -> float:
+    """Redis' commands for each job, one after another."""
+    commands = broker.info("stats")["total_commands_processed"]
     for _ in range(JOBS):
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
-    took = time.monotonic() - since
-    return (broker.info("stats")["total_commands_processed"] - commands) / JOBS, took / JOBS
+    return float(broker.info("stats")["total_commands_processed"] - commands) / JOBS
 
 
 def living_owners(broker: redis.Redis) -> int:
@@ -157,7 +156,7 @@ def test_a_process_that_was_forked_before_a_silence_costs_nothing(
     through: dict[str, str],
     worker_log: Path,
 ) -> None:
-    """After it a job takes as many commands and as long as before, and no owner but its own is alive."""
+    """After it a job takes as many commands as before, and no owner but its own is alive."""
     with celery_worker(worker_environment() | through, worker_log, "--concurrency=2") as worker:
         replace_the_processes(worker.pid)
         cost(client, broker)  # warm
@@ -166,8 +165,7 @@ def test_a_process_that_was_forked_before_a_silence_costs_nothing(
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
         after = cost(client, broker)
         wait_for(lambda: living_owners(broker) <= owners)
-    assert after[0] <= 2 * before[0]
-    assert after[1] <= 10 * before[1]
+    assert after <= 2 * before
 
 
 def status(client: Client, task_id: str, seconds: float = 60.0) -> str:

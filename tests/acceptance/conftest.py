@@ -10,21 +10,15 @@ import pytest
 import redis
 from kombu import pools
 from tests.acceptance.records import assert_as_the_contract_says
+from tests.refusals import refusals
 
 from retrieval_client import Client
-from worker.cli.devstack.redis import REFUSED_HARMLESSLY, Redis, missing_tls, redis_server
+from worker.cli.devstack.redis import missing_tls, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from worker.cli.devstack.stack import Stack
-
-
-def refusals(server: Redis) -> list[dict[str, Any]]:
-    """Return what Redis' ACL log says it refused to its users, except commands that may be refused."""
-    with redis.Redis.from_url(server.url(), decode_responses=True) as admin:
-        entries = [entry for entry in admin.acl_log() if entry["username"] in server.passwords]
-    return [entry for entry in entries if entry["object"] not in REFUSED_HARMLESSLY]
 
 
 @pytest.fixture(scope="module")

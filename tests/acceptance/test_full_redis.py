@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import redis
+from tests.refusals import refusals
 from tests.waiting import wait_for
 
 from chaos.proxy import Proxy, network, proxy
@@ -18,7 +19,6 @@ from worker.cli.devstack.redis import Redis, redis_server
 from worker.cli.devstack.workers import celery_worker, worker_program
 from worker.queue.broker import keys
 
-from .conftest import refusals
 from .held import is_clean
 from .jobs import JOB
 

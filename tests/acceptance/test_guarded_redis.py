@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+from tests.refusals import refusals
 from tests.waiting import wait_for
 
 from retrieval_client import Client, RetrieveHybrid, RetrieveTopK, encode_embedding
@@ -26,8 +27,6 @@ from worker.cli.devstack.redis import USERS, Redis, missing_tls, redis_server
 from worker.cli.devstack.workers import celery_worker, flower
 from worker.core.text import lexical
 from worker.settings.base import config_folder
-
-from .conftest import refusals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -128,15 +128,6 @@ class Worker:
         """Ids of the jobs that it ran."""
         return [job.id for job in self.jobs]
 
-    @property
-    def failures(self) -> dict[str, RetrievalError]:
-        """Failures that are stored, by the ids of the jobs."""
-        with redis.Redis.from_url(self._urls["keeper"]) as client:
-            names: Any = client.keys(record_key("*"))
-            stored: Any = [client.get(name) for name in names]
-        records = [json.loads(value) for value in stored]
-        return {record["task_id"]: as_error(record["result"]) for record in records if record["status"] == "FAILURE"}
-
     def run(self, until: Callable[[], object], most_jobs: int = 0) -> None:
         """Run the process until something holds, which another thread asks; or until it has run so many jobs."""
         self.slot.clear()
@@ -219,6 +210,13 @@ def places(client: redis.Redis) -> dict[str, int]:
         "inflight": sum(client.llen(place) for place in client.keys(f"{QUEUE}.inflight.*")),
     }
     return {name: count for name, count in counts.items() if count}
+
+
+def stored_failures(client: redis.Redis) -> dict[str, RetrievalError]:
+    """Failures that are stored, by the ids of the jobs."""
+    stored: Any = [client.get(name) for name in client.keys(record_key("*"))]  # type: ignore[union-attr] # a list
+    records = [json.loads(value) for value in stored]
+    return {record["task_id"]: as_error(record["result"]) for record in records if record["status"] == "FAILURE"}
 
 
 def declare_dead(client: redis.Redis) -> None:

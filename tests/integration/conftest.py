@@ -10,6 +10,7 @@ import psycopg
 import pytest
 import redis
 from tests.command_line import command_line
+from tests.refusals import refusals
 
 from worker.jobs.engine import Engine
 
@@ -40,10 +41,11 @@ def engine(settings: Settings) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def url(stack: Stack, broker: redis.Redis) -> str:
-    """Where the emptied Redis is."""
-    del broker  # emptied
-    return stack.redis.url(0)
+def url(stack: Stack, broker: redis.Redis) -> Iterator[str]:
+    """Where a worker finds the emptied Redis, which must refuse it nothing."""
+    broker.acl_log_reset()
+    yield stack.redis.url(0, "worker")
+    assert refusals(stack.redis) == []
 
 
 @pytest.fixture

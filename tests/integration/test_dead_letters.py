@@ -22,33 +22,31 @@ from worker.queue.metrics import Metrics
 from worker.queue.records import Record, RecordStore, compose
 from worker.settings.serving import QUEUES
 
-from .claims import QUEUE, RULES, Worker, envelope, ids, places
+from .claims import QUEUE, RULES, Worker, envelope, ids, places, stored_failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from subprocess import CompletedProcess
 
-    from retrieval_client.errors import RetrievalError
     from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 CANARY = "canary-4711"
 
 
-def dead_letter(url: str, *messages: bytes, rules: Rules = RULES) -> dict[str, RetrievalError]:
-    """Have a process refuse messages that can't be run; return what their senders are told, by id."""
+def dead_letter(url: str, *messages: bytes, rules: Rules = RULES) -> None:
+    """Have a process refuse messages that can't be run."""
     with redis.Redis.from_url(url) as client, Worker(url, rules=rules) as worker:
         before = client.xlen(keys.dead(QUEUE))
         client.lpush(QUEUE, *messages)
         worker.run(lambda: client.xlen(keys.dead(QUEUE)) == before + len(messages))
         assert worker.ids == []
-        return worker.failures
 
 
 def test_each_kind_is_kept_with_its_reason_and_its_sender_told(url: str, broker: redis.Redis) -> None:
     """The first that comes is the first in the stream; nothing is left where it was."""
     gone = "2020-01-01T00:00:00Z"
-    failures = dead_letter(
+    dead_letter(
         url,
         b"\xff" + CANARY.encode(),
         envelope("unknown-1", task="unknown", shadow=CANARY),
@@ -62,7 +60,7 @@ def test_each_kind_is_kept_with_its_reason_and_its_sender_told(url: str, broker:
         ("expired", "DeadLettered", "expired-1"),
         ("malformed", "InvalidJob", "limits-1"),
     ]
-    assert {name: type(error).__name__ for name, error in failures.items()} == {
+    assert {name: type(error).__name__ for name, error in stored_failures(broker).items()} == {
         "unknown-1": "DeadLettered",
         "expired-1": "DeadLettered",
         "limits-1": "InvalidJob",
@@ -101,7 +99,7 @@ def test_a_message_stays_until_its_sender_can_be_told(
     assert places(broker) == {"queue": 1}
     with Worker(url) as worker:
         worker.run(lambda: places(broker) == {"dead": 1})
-        assert len(worker.failures) == 1
+        assert len(stored_failures(broker)) == 1
 
 
 def test_a_job_that_was_answered_is_no_dead_letter(url: str, broker: redis.Redis) -> None:
@@ -113,7 +111,7 @@ def test_a_job_that_was_answered_is_no_dead_letter(url: str, broker: redis.Redis
     broker.lpush(QUEUE, envelope("answered"), envelope("killer"), envelope("good"))
     with Worker(url) as worker:
         assert worker.take(1) == ["good"]
-        assert worker.failures.keys() == {"killer"}
+        assert stored_failures(broker).keys() == {"killer"}
     (letter,) = dead_letters.every(broker, QUEUE)
     assert (letter.task_id, letter.reason, letter.deliveries) == ("killer", "max_deliveries", RULES.max_deliveries)
     assert places(broker) == {"dead": 1}
@@ -163,7 +161,8 @@ def test_retry_sends_the_same_bytes_again_and_counts_anew(
     """A second retry of the same dead letter fails: it is gone."""
     sent = envelope("job-1")
     broker.hset(keys.deliveries(QUEUE), keys.digest(sent), 99)
-    assert "delivered 99 times" in dead_letter(url, sent)["job-1"].message
+    dead_letter(url, sent)
+    assert "delivered 99 times" in stored_failures(broker)["job-1"].message
     (letter,) = dead_letters.every(broker, QUEUE)
     done = command("retry", letter.entry)
     assert (done.returncode, done.stderr) == (0, "1 sent again\n")

@@ -20,7 +20,7 @@ from worker.queue import remote_channel
 from worker.queue.broker import delayed, keys
 from worker.queue.broker.clock import ServerClock
 
-from .claims import QUEUE, Worker, envelope, ids, places
+from .claims import QUEUE, Worker, envelope, ids, places, stored_failures
 
 if TYPE_CHECKING:
     import redis
@@ -85,7 +85,7 @@ def test_what_would_expire_before_its_time_expires(url: str, broker: redis.Redis
     broker.lpush(QUEUE, later("never", expires=soon), later("in time", 30, expires=soon))
     with Worker(url) as worker:
         worker.run(lambda: places(broker) == {"dead": 1, "delayed": 1})
-        assert {task_id: type(error).__name__ for task_id, error in worker.failures.items()} == {
+        assert {task_id: type(error).__name__ for task_id, error in stored_failures(broker).items()} == {
             "never": "DeadLettered"
         }
 

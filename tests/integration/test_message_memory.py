@@ -30,12 +30,12 @@ import redis
 from claims import QUEUE, Worker, envelope, places
 from worker.queue.broker.inspection import Rules
 
-url, rules = sys.argv[1], Rules(**json.loads(sys.argv[2]))
+rules = Rules(**json.loads(sys.argv[3]))
 def peak():
     with open("/proc/self/status") as status:  # getrusage tells of the process before exec, too
         return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) / 1024
-client = redis.Redis.from_url(url)
-with Worker(url, rules=rules) as worker:
+client = redis.Redis.from_url(sys.argv[1])
+with Worker(sys.argv[2], rules=rules) as worker:
     client.lpush(QUEUE, envelope("small"))
     worker.take(1)
     before = peak()
@@ -96,23 +96,23 @@ GREATEST = {
 
 
 @pytest.mark.parametrize("name", GREATEST)
-def test_the_greatest_message_takes_bounded_memory(name: str, stack: Stack, broker: redis.Redis) -> None:
+def test_the_greatest_message_takes_bounded_memory(name: str, stack: Stack, url: str, broker: redis.Redis) -> None:
     """From the queue to its job: at most 200 MB more than before."""
     assert len(GREATEST[name]) <= RULES.max_bytes
     broker.lpush("kept", GREATEST[name])
     rules = {"tasks": ["retrieve_top_k"], "max_bytes": RULES.max_bytes, "max_values": RULES.max_values}
-    ran = run_script(TAKE, stack.redis.url(0), json.dumps(rules))
+    ran = run_script(TAKE, stack.redis.url(0), url, json.dumps(rules))
     assert ran.returncode == 0, ran.stderr
     megabytes, taken = json.loads(ran.stdout.splitlines()[-1])
     assert taken == 2
     assert megabytes < MOST_MEGABYTES
 
 
-def test_a_message_of_more_values_is_refused(stack: Stack, broker: redis.Redis) -> None:
+def test_a_message_of_more_values_is_refused(stack: Stack, url: str, broker: redis.Redis) -> None:
     """However short it is: each value takes far more memory than its characters."""
     broker.lpush("kept", values("[],", 1))
     rules = {"tasks": ["retrieve_top_k"], "max_bytes": RULES.max_bytes, "max_values": RULES.max_values}
-    ran = run_script(TAKE, stack.redis.url(0), json.dumps(rules))
+    ran = run_script(TAKE, stack.redis.url(0), url, json.dumps(rules))
     assert ran.returncode == 0, ran.stderr
     megabytes, taken = json.loads(ran.stdout.splitlines()[-1])
     assert taken == 1

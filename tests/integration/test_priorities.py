@@ -10,7 +10,7 @@ from worker.queue.broker.dead_letters import every
 from worker.queue.broker.inspection import Rules
 from worker.queue.broker.priorities import A_TURN
 
-from .claims import QUEUE, Worker, envelope, ids
+from .claims import QUEUE, Worker, envelope, ids, stored_failures
 
 if TYPE_CHECKING:
     import redis
@@ -44,8 +44,10 @@ def test_a_flood_of_priorities_pushes_out_no_dead_letter(url: str, broker: redis
     with Worker(url, rules=RULES) as worker:
         while broker.llen(LIST):
             worker.maintain()
-        assert sorted(worker.failures) == honest
-        assert {error.message.partition(":")[0] for error in worker.failures.values()} == {"properties.priority"}
+        assert sorted(stored_failures(broker)) == honest
+        assert {error.message.partition(":")[0] for error in stored_failures(broker).values()} == {
+            "properties.priority"
+        }
     letters = [*every(broker, QUEUE)]
     assert sum(letter.reason == "max_deliveries" for letter in letters) == 30
     assert len(letters) == RULES.dead_entries // 2
@@ -56,5 +58,5 @@ def test_what_has_no_priority_after_all_is_run(url: str, broker: redis.Redis) ->
     broker.lpush(LIST, envelope("a-1"))
     with Worker(url, rules=RULES) as worker:
         worker.maintain()
-        assert not worker.failures
+        assert not stored_failures(broker)
     assert ids(broker) == ["a-1"]

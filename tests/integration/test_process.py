@@ -20,7 +20,7 @@ from worker.queue.processes.pool import Member
 from worker.queue.processes.table import State
 from worker.queue.records import record_key
 
-from .claims import DONE, OTHER, QUEUE, RULES, Worker, envelope, ids, places
+from .claims import DONE, OTHER, QUEUE, RULES, Worker, envelope, ids, places, stored_failures
 from .faulty_link import FaultyLink, faulty_link
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def test_jobs_in_a_flood_of_refused_messages_run_in_their_order(url: str, broker
     with Worker(url, bundle=16) as worker:
         worker.run(lambda: places(broker) == {"dead": 200})
         assert worker.ids == [f"{number}" for number in range(300) if number % 6 >= 4]
-        assert worker.failures.keys() == {f"{number}" for number in range(300) if number % 6 < 4}
+        assert stored_failures(broker).keys() == {f"{number}" for number in range(300) if number % 6 < 4}
 
 
 # --- what the keeper does ---------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_the_message_of_a_killed_process_s_job_is_found_by_its_id(url: str, brok
         worker.slot.begin(place, jobs, 1.0, together=False)
         worker.slot.begin_next(1, 1.0)
         worker.settle("time limit")
-        assert {*worker.failures} == {"b"}
+        assert {*stored_failures(broker)} == {"b"}
     assert ids(broker) == [name for name in "abc"[left:] if name != "b"]
 
 
@@ -329,7 +329,7 @@ def test_priorities_of_stock_producers_are_refused(url: str, broker: redis.Redis
         worker.maintain()
         worker.run(lambda: places(broker) == {"dead": 1})
         assert worker.ids == ["priority-0"]
-        assert worker.failures[f"priority-{priority}"].message == "properties.priority: expected no priority"
+        assert stored_failures(broker)[f"priority-{priority}"].message == "properties.priority: expected no priority"
 
 
 # --- deliveries of workers of older versions --------------------------------------------------------

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 from tests.command_line import command_line
+from tests.refusals import refusals
 
 from retrieval_client.errors import SettingsError
 from worker.adapters.durability import check_redis, redis_findings, warnings
-from worker.cli.devstack.redis import REFUSED_HARMLESSLY, redis_server
+from worker.cli.devstack.redis import redis_server
 from worker.queue.broker import keys
 from worker.queue.overview import Overview
 
@@ -66,7 +67,7 @@ def test_the_inspector_counts_and_retries_as_a_user_of_its_own(stack: Stack, bro
     assert [overview.retry(queue, retried) for _ in range(2)] == [True, False]
     assert [overview.purge(queue, purged) for _ in range(2)] == [True, False]
     assert broker.lrange(queue, 0, -1) == [b"sent", b"waiting"]
-    assert [entry for entry in broker.acl_log() if entry["object"] not in REFUSED_HARMLESSLY] == []
+    assert refusals(stack.redis) == []
     with (
         redis.Redis.from_url(stack.redis.url(1, "inspector")) as client,
         pytest.raises(redis.exceptions.NoPermissionError),
@@ -160,7 +161,7 @@ def test_the_check_of_a_workers_rights_changes_nothing(
     check_redis(make_settings(broker_url=stack.redis.url(0, user), result_backend=stack.redis.url(1, user)))
     check_redis(make_settings(broker_url=stack.redis.url(0, user), result_backend=None))
     assert broker.keys() == []
-    assert [entry for entry in broker.acl_log() if entry["object"] not in REFUSED_HARMLESSLY] == []
+    assert refusals(stack.redis) == []
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from worker.queue.broker import keys
 from worker.queue.broker.dead_letters import every
 from worker.queue.broker.inspection import Rules
 
-from .claims import QUEUE, Worker, envelope, places
+from .claims import QUEUE, Worker, envelope, places, stored_failures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,12 +35,12 @@ def open_redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Redis]:
 
 @pytest.fixture
 def url(open_redis: Redis) -> str:
-    return open_redis.url(0)
+    return open_redis.url(0, "worker")
 
 
 @pytest.fixture
-def broker(url: str) -> Iterator[redis.Redis]:
-    with redis.Redis.from_url(url) as client:
+def broker(open_redis: Redis) -> Iterator[redis.Redis]:
+    with redis.Redis.from_url(open_redis.url(0)) as client:
         client.flushdb()
         yield client
 
@@ -56,11 +56,11 @@ def sent_megabytes(client: redis.Redis) -> float:
     return float(client.info("stats")["total_net_output_bytes"]) / (1 << 20)
 
 
-def assert_dead(broker: redis.Redis, worker: Worker) -> None:
+def assert_dead(broker: redis.Redis) -> None:
     """The long message is one dead letter, and its sender knows."""
     (letter,) = every(broker, QUEUE)
     assert (letter.reason, letter.bytes, letter.task_id, letter.kept) == ("malformed", len(LONG), "long", "start")
-    assert worker.failures["long"].message == "expected a message of at most 65536 bytes"
+    assert stored_failures(broker)["long"].message == "expected a message of at most 65536 bytes"
     assert places(broker) == {"dead": 1}
 
 
@@ -78,7 +78,7 @@ def test_one_that_a_worker_waits_for(url: str, broker: redis.Redis) -> None:
     with Worker(url, rules=RULES) as worker:
         worker.run(push_once_blocked)
         assert sent_megabytes(broker) - sent[0] < MEGABYTES / 2
-        assert_dead(broker, worker)
+        assert_dead(broker)
 
 
 @pytest.mark.parametrize("place", [QUEUE, keys.inflight(QUEUE, "dead-1")])
@@ -92,7 +92,7 @@ def test_one_that_waits_or_that_a_dead_worker_held(url: str, broker: redis.Redis
         worker.maintain()
         worker.run(lambda: places(broker) == {"dead": 1} and worker.ids)
         assert sent_megabytes(broker) - before < 1
-        assert_dead(broker, worker)
+        assert_dead(broker)
 
 
 def test_who_writes_an_excerpt_deceives_nobody(url: str, broker: redis.Redis) -> None:
@@ -101,6 +101,6 @@ def test_who_writes_an_excerpt_deceives_nobody(url: str, broker: redis.Redis) ->
     broker.lpush(QUEUE, forged, b"too long: 99999999999 bytes\n{}")
     with Worker(url, rules=RULES) as worker:
         worker.run(lambda: places(broker) == {"dead": 2})
-        assert list(worker.failures) == ["forged"]
+        assert list(stored_failures(broker)) == ["forged"]
         assert worker.ids == []
         assert json.dumps([letter.as_json() for letter in every(broker, QUEUE)])

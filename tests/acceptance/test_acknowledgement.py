@@ -125,15 +125,13 @@ def place(
 def test_a_job_over_its_hard_time_limit_is_answered_when_results_can_be_stored(
     place: Place, locked: psycopg.Connection[Any]
 ) -> None:
-    """The process is ended while it can't store `TimedOut`; the main process stores it later, then acknowledges.
-
-    A process that claims for itself is not ended then: its job is over, and it stores the outcome later.
-    """
-    with place.worker(WORKER__SOFT_TIME_LIMIT_SECONDS="2", WORKER__TIME_LIMIT_SECONDS="4"):
+    """Its process hangs and is ended, `TimedOut` can't be stored: the main process does so later, then acknowledges."""
+    with place.worker(WORKER__SOFT_TIME_LIMIT_SECONDS="7", WORKER__TIME_LIMIT_SECONDS="8") as worker:
         task_id = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         place.link.blackhole(True)
-        wait_for(lambda: place.said("outcomes not stored yet"))
+        pool_process(worker).suspend()  # else it ends the job itself, at the soft time limit
+        wait_for(lambda: place.said("hard time limit"))
         locked.rollback()
         place.expect_one_outcome(task_id, "TimedOut")
         assert place.said("job done") == 0

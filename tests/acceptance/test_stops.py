@@ -67,7 +67,9 @@ def test_a_worker_that_must_stop_soon_requeues_what_it_runs(
         wait_for(lambda: is_clean(broker))
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT])
 def test_a_job_that_ends_in_time_is_answered(
+    number: signal.Signals,
     client: Client,
     broker: redis.Redis,
     admin: psycopg.Connection[Any],
@@ -75,13 +77,13 @@ def test_a_job_that_ends_in_time_is_answered(
     worker_environment: Environment,
     worker_log: Path,
 ) -> None:
-    """SIGQUIT gives it the seconds of the settings."""
+    """SIGTERM waits for it, SIGQUIT gives it the seconds of the settings."""
     with celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
         task_id = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(admin) == 1)
-        worker.send_signal(signal.SIGQUIT)
+        worker.send_signal(number)
         wait_for(lambda: "shutdown" in worker_log.read_text(errors="replace"))
         locked.rollback()
         assert client.result(task_id, timeout=60).status == "ok"  # type: ignore[union-attr] # one query
-        worker.wait(30)
+        assert worker.wait(30) == 0
     assert is_clean(broker)

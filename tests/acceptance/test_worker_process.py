@@ -6,7 +6,6 @@ import base64
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -190,22 +189,6 @@ def answered(client: Client) -> bool:
     return False
 
 
-def test_a_job_whose_process_is_killed_is_run_again(
-    client: Client,
-    admin: psycopg.Connection[Any],
-    locked: psycopg.Connection[Any],
-    worker_environment: Environment,
-    worker_log: Path,
-) -> None:
-    """Late acknowledgement: kill -9 of the process that runs a job loses nothing."""
-    with celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
-        task_id = client.enqueue(JOB)
-        wait_for(lambda: waiting_sessions(admin) == 1)
-        pool_process(worker).kill()
-        locked.rollback()
-        assert client.result(task_id, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
-
-
 def test_a_job_that_kills_its_process_each_time_is_dead_lettered(
     client: Client,
     admin: psycopg.Connection[Any],
@@ -264,23 +247,6 @@ def test_a_job_that_expired_is_dead_lettered(client: Client, worker_environment:
     assert len(log_events(worker_log, "job done")) == 1
 
 
-def test_a_polite_stop_finishes_the_job_that_runs(
-    client: Client,
-    admin: psycopg.Connection[Any],
-    locked: psycopg.Connection[Any],
-    worker_environment: Environment,
-    worker_log: Path,
-) -> None:
-    """SIGTERM: the running job is answered, then the worker ends with code 0."""
-    with celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
-        task_id = client.enqueue(JOB)
-        wait_for(lambda: waiting_sessions(admin) == 1)
-        worker.send_signal(signal.SIGTERM)
-        locked.rollback()
-        assert client.result(task_id, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
-        assert worker.wait(180) == 0
-
-
 def test_signed_jobs_are_answered_where_the_queue_is_not_trusted(
     stack: Stack, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
@@ -328,11 +294,16 @@ def test_a_wrong_set_up_stops_the_start_with_one_sentence(
     else:
         environment |= changes
         environment = {name: value for name, value in environment.items() if value}
-    command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", "--concurrency=1"]
+    assert said in refused_start(environment)
+
+
+def refused_start(environment: dict[str, str], *options: str) -> str:
+    """What a worker says that does not start, with exit code 78."""
+    command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", *options]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 78
-    assert said in done.stderr
     assert "Traceback" not in done.stderr + done.stdout
+    return done.stderr
 
 
 @pytest.mark.provokes_refusals
@@ -341,21 +312,15 @@ def test_a_queue_that_redis_refuses_stops_the_start(
 ) -> None:
     """Exit code 78, and a sentence that names it; nothing is left that other workers would look at."""
     environment = worker_environment() | {"CELERY_BROKER_URL": stack.redis.url(user="worker")}
-    command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-Q", "nope"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 78
-    assert "may not run BLMOVE from nope" in done.stderr
+    assert "may not run BLMOVE from nope" in refused_start(environment, "-Q", "nope")
     assert not broker.exists(keys.OWNERS)
 
 
 @pytest.mark.parametrize("pool", ["solo", "threads"])
 def test_a_pool_without_processes_is_refused(worker_environment: Environment, pool: str) -> None:
     """Exit code 78, and a sentence that says what to use."""
-    command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", f"--pool={pool}"]
-    done = subprocess.run(command, env=worker_environment(), capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == 78
-    assert "this worker has processes only: use prefork; --concurrency=1 for one" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    (said,) = refused_start(worker_environment(), f"--pool={pool}").splitlines()
+    assert "this worker has processes only: use prefork; --concurrency=1 for one" in said
 
 
 def test_nothing_of_this_session_is_left(stack: Stack) -> None:

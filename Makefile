@@ -73,7 +73,7 @@ test-peers: $(TESTS_INSTALLED)  ## our figures and tables beside ranx, LangChain
 ON_REDIS = $(wildcard tests/integration/test_client_*.py) $(addprefix tests/integration/test_, \
   async_client.py cache.py dead_letters.py delayed.py durability.py priorities.py process.py redis_as_shipped.py \
   results.py claims.py too_long.py) \
-  $(addprefix tests/acceptance/test_,acknowledgement.py chaos.py each_task.py guarded_redis.py nothing_lost.py)
+  $(addprefix tests/acceptance/test_,acknowledgement.py chaos.py each_task.py full_redis.py guarded_redis.py nothing_lost.py)
 REDIS_SERVER ?= redis-server
 
 test-redis: $(TESTS_INSTALLED)  ## claims, client, users and the chaos slice on the redis-server of PATH; REDIS_SERVER=valkey-server

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _HELD = """
 local held = 0
 for _, place in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do held = held + redis.call('LLEN', place) end
+for further = 2, #KEYS do held = held + redis.call('EXISTS', KEYS[further]) end
 return held
 """
 
@@ -37,10 +38,8 @@ def holders(broker: redis.Redis) -> set[str]:
 
 def is_clean(broker: redis.Redis, *further: str) -> bool:
     """Whether nothing is left of any job at one instant: none waits, is held or counted, and no further key exists."""
-    with broker.pipeline() as pipe:
-        pipe.eval(_HELD, 1, keys.OWNERS)
-        pipe.exists("retrieval", keys.UNACKED, keys.deliveries("retrieval"), *further)
-        return pipe.execute() == [0, 0]
+    names = (keys.OWNERS, "retrieval", keys.UNACKED, keys.deliveries("retrieval"), *further)
+    return broker.eval(_HELD, len(names), *names) == 0  # a full Redis runs scripts, and no transactions
 
 
 def jobs_of_lost_processes(log: Path) -> int:

@@ -110,6 +110,12 @@ def test_no_byte_of_a_message_with_a_token_is_kept(name: str) -> None:
     assert (kept["digest"], kept["bytes"]) == ("sha256:" + hashlib.sha256(raw).hexdigest(), len(raw))
 
 
+def test_an_id_that_is_a_token_is_not_kept() -> None:
+    """A message that can't be read may have one where its id is expected."""
+    kept = fields(b'{"id": "%b"' % TOKEN.encode(), Refusal("malformed", InvalidJob("not JSON"), TOKEN))
+    assert (kept["task_id"], kept["original"]) == ("", b"")
+
+
 @pytest.mark.parametrize("name", WITHOUT)
 def test_wherever_a_token_is_put_it_is_not_kept(name: str) -> None:
     """In any part of a message, or so that it is none any more."""

@@ -82,13 +82,14 @@ class DeadLetter:
 def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[str, Any]:
     """Return the fields of a stream entry, except the number of deliveries."""
     is_kept = _may_be_kept(raw, refusal, rules)
+    task_id = refusal.id or ""
     return {
         "at": now.astimezone(UTC).isoformat(timespec="milliseconds"),
         "reason": refusal.reason,
         "error": type(refusal.error).__name__,
         "message": refusal.error.message,
         "task": refusal.task or refusal.called,
-        "task_id": refusal.id or "",
+        "task_id": "" if _may_hold_token(task_id.encode()) else task_id,
         "digest": "" if is_excerpt(raw) else f"sha256:{hashlib.sha256(raw).hexdigest()}",
         "bytes": sent_bytes(raw),
         "kept": "whole" if is_kept else "nothing",
@@ -144,7 +145,11 @@ def _may_be_kept(raw: bytes, refusal: Refusal, rules: Rules) -> bool:
         text = orjson.dumps(inspection.decoded(raw, rules))
     except (InvalidJob, ValueError, TypeError, RecursionError):  # TypeError: what orjson does not write
         return False
-    return not (_NAME in text or _ESCAPE in text or any(match[1] for match in _TOKEN.finditer(text)))
+    return not _may_hold_token(text)
+
+
+def _may_hold_token(text: bytes) -> bool:
+    return _NAME in text or _ESCAPE in text or any(match[1] for match in _TOKEN.finditer(text))
 
 
 # --- for operators ----------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ USED = (
     "kombu.connection:resolve_aliases",
     "kombu.serialization:register",
     "kombu.utils.json:dumps",
+    "psycopg:Pipeline._communicate_gen",
     "psycopg:Pipeline._enqueue_sync",
     "psycopg._preparing:PrepareManager.clear",
 )

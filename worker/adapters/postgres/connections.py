@@ -21,6 +21,8 @@ from psycopg.pq import Format
 from psycopg.types.json import set_json_loads
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from psycopg.abc import RV, Buffer, PQGen
 
 LINK = {
@@ -103,6 +105,31 @@ class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
         except BaseException as interruption:
             self.interruption = interruption
             raise
+
+
+@contextlib.contextmanager
+def pipeline(connection: PatientConnection) -> Iterator[psycopg.Pipeline]:
+    """A pipeline that is sent at its end, in one write; psycopg would send each statement, and look for answers.
+
+    Raises:
+        psycopg.Error: the first that a statement failed with.
+    """
+    try:
+        with connection.pipeline() as statements:
+            statements._communicate_gen = _later  # type: ignore[method-assign] # noqa: SLF001 -- psycopg has no public way
+            try:
+                yield statements
+            finally:
+                del statements._communicate_gen  # noqa: SLF001
+    except psycopg.errors.PipelineAborted as skipped:  # a statement after that one
+        if isinstance(skipped.__context__, psycopg.Error):
+            raise skipped.__context__ from None
+        raise
+
+
+def _later() -> PQGen[None]:
+    """Leave to the pipeline's end what is to be sent."""
+    yield from ()
 
 
 def check(connection: PatientConnection) -> None:

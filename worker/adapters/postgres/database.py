@@ -75,6 +75,7 @@ _QUESTION_SECONDS = 30.0
 _QUESTION_LIMIT = b"SELECT set_config('statement_timeout', '%d', false)" % (1000 * _QUESTION_SECONDS)
 _RECONNECT_SECONDS = 2.0
 _READ_ONLY = ("transaction_read_only", "on")
+_SELECT = sql.SQL("SELECT ")
 _BEGIN_WRITE = sql.SQL("BEGIN READ WRITE")
 _COMMIT = sql.SQL("COMMIT")
 # What is answered must survive a crash. Any other value waits for the disk, and says which standbys to wait for, too.
@@ -215,11 +216,12 @@ class Database:
     ) -> list[list[list[Row]] | None]:
         sent: list[list[psycopg.Cursor[Row]]] = [[] for _ in reads]
         # An error that is raised may be of any statement so far: the cursors tell of which.
-        with contextlib.suppress(psycopg.DatabaseError), connection.pipeline() as pipeline:
+        with contextlib.suppress(psycopg.DatabaseError), connections.pipeline(connection) as pipeline:
             for read, cursors in zip(reads, sent, strict=True):
-                settings = [_READ_ONLY, *read.principal.settings, _timeout(seconds)]
-                first = self._stating(settings, self._protections(read.corpora))
-                for query, values in (*first, *read.statements):
+                settings = dict([_READ_ONLY, *read.principal.settings, _timeout(seconds)])
+                first = _setting_and_check(tuple(settings), self._protections(read.corpora))
+                statements: list[tuple[bytes, Any]] = [(first, [*settings.values()]), *read.statements]
+                for query, values in statements:
                     cursors.append(connection.cursor(binary=True))
                     with contextlib.suppress(psycopg.DatabaseError):
                         cursors[-1].execute(query, values, prepare=True)
@@ -309,7 +311,7 @@ class Database:
             overdue = time.monotonic() + self._limit(settings)
             try:
                 # A pipeline is one implicit transaction: reading needs no BEGIN and COMMIT.
-                with connection.pipeline():
+                with connections.pipeline(connection):
                     if write:
                         connection.execute(_BEGIN_WRITE, prepare=True)
                         connection.execute(_WAIT_FOR_DISK, prepare=True)
@@ -372,14 +374,23 @@ def _timeout(seconds: float) -> tuple[str, str]:
 def _setting(names: tuple[str, ...]) -> bytes:
     """Compose the statement that sets these for the transaction; the names come from the settings, so they are few."""
     calls = [sql.SQL("set_config({}, %s, true)").format(name) for name in names]
-    return (sql.SQL("SELECT ") + sql.SQL(", ").join(calls)).as_bytes(None)
+    return (_SELECT + sql.SQL(", ").join(calls)).as_bytes(None)
 
 
 @cache
 def _check_of(protections: tuple[Protection, ...]) -> bytes | None:
     """Compose the statement that fails the transaction where policies do not apply; None without any to check."""
     checked = tuple(one for one in protections if one != UNPROTECTED)
-    return (sql.SQL("SELECT ") + protected(checked)).as_bytes(None) if checked else None
+    return (_SELECT + protected(checked)).as_bytes(None) if checked else None
+
+
+@cache
+def _setting_and_check(names: tuple[str, ...], protections: tuple[Protection, ...]) -> bytes:
+    """Compose both as one statement, whose wait for a lock the session limits."""
+    setting, check_them = _setting(names), _check_of(protections)
+    if check_them is None:
+        return setting
+    return setting + b", " + check_them.removeprefix(_SELECT.as_bytes(None)).replace(b"%", b"%%")
 
 
 def check(settings: Settings, *, at_start: bool = False, try_reads: bool = True) -> Mapping[str, CorpusTypes]:

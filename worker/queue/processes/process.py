@@ -451,7 +451,7 @@ def _no_report(*_: object) -> None:
 def _too_often(message: ClaimedMessage, task_id: str | None, task: str | None) -> Refusal:
     count = message.count
     error = DeadLettered(f"the job was delivered {count} times without an answer: it may be killing its worker")
-    return Refusal("max_deliveries", error, task_id, task)
+    return Refusal("max_deliveries", error, task_id, task, may_kill=task is None)
 
 
 def _fault(claimed: ClaimedJob, error: RetrievalError) -> Refusal | None:

@@ -13,12 +13,14 @@ import redis
 from kombu import Connection, Producer
 from tests.waiting import wait_for
 
+from retrieval_client.errors import DeadLettered
+from worker.queue import records
 from worker.queue.broker import keys
 from worker.queue.broker.dead_letters import every
 from worker.queue.broker.owners import LIFE_SECONDS
 from worker.queue.processes.pool import Member
 from worker.queue.processes.table import State
-from worker.queue.records import record_key
+from worker.queue.records import RecordStore, record_key
 
 from .claims import DONE, OTHER, QUEUE, RULES, Worker, envelope, ids, places
 from .faulty_link import FaultyLink, faulty_link
@@ -132,7 +134,65 @@ def test_jobs_in_a_flood_of_refused_messages_run_in_their_order(url: str, broker
         assert worker.failures.keys() == {f"{number}" for number in range(300) if number % 6 < 4}
 
 
+EXPIRED = "2020-01-01T00:00:00+00:00"
+
+
+def first_of_a_chain(**headers: Any) -> bytes:
+    """A message whose chain goes on with the job `next`."""
+    following = {"task": "retrieve_top_k", "args": [], "kwargs": {}, "options": {"task_id": "next"}}
+    body = json.dumps([[{}], {}, {"chain": [following]}])
+    return json.dumps({**json.loads(envelope("first", **headers)), "body": body}).encode()
+
+
+@pytest.mark.parametrize("reason", ["expired", "max_deliveries"])
+def test_the_rest_of_a_chain_fails_with_a_refused_job(url: str, broker: redis.Redis, reason: str) -> None:
+    """Whoever waits for the end of the chain is told; also if storing its failure had to be repeated."""
+    message = first_of_a_chain(expires=EXPIRED if reason == "expired" else None)
+    if reason == "max_deliveries":
+        broker.hset(keys.deliveries(QUEUE), keys.digest(message), RULES.max_deliveries)
+        RecordStore(broker, is_on_broker=True).put([records.refusal("first", DeadLettered("before"), 60)])
+    broker.lpush(QUEUE, message)
+    with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
+        worker.run(lambda: places(broker) == {"dead": 1})
+        failures = worker.failures
+        assert (worker.ids, [*sorted(failures)]) == ([], ["first", "next"])
+        assert failures["next"].message == failures["first"].message != "before"
+    assert [letter.reason for letter in every(broker, QUEUE)] == [reason]
+
+
+def test_further_tasks_of_a_message_that_kills_its_readers_are_not_read(url: str, broker: redis.Redis) -> None:
+    """The process that should have refused it died, so no other one decodes it again."""
+    message = first_of_a_chain()
+    broker.hset(keys.deliveries(QUEUE), keys.digest(message), RULES.max_deliveries + 1)
+    broker.lpush(QUEUE, message)
+    with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
+        worker.run(lambda: places(broker) == {"dead": 1})
+        assert [*worker.failures] == ["first"]
+
+
+def test_a_record_s_key_of_another_type_holds_no_process(url: str, broker: redis.Redis) -> None:
+    """Whoever may write results has put a list there: it is no record, and the outcome takes its place."""
+    broker.lpush(QUEUE, envelope("1"), envelope("2"))
+    broker.lpush(record_key("1"), "x")
+    with Worker(url) as worker:
+        assert worker.take(2) == ["1", "2"]
+    stored: list[Any] = [json.loads(broker.get(record_key(name)) or b"{}") for name in "12"]  # type: ignore[arg-type] # bytes
+    assert [record["status"] for record in stored] == ["SUCCESS", "SUCCESS"]
+
+
 # --- what the keeper does ---------------------------------------------------------------------------
+
+
+def test_a_job_that_expires_while_it_runs_into_its_time_limit_fails_its_chain(url: str, broker: redis.Redis) -> None:
+    """It had begun in time; its sender wants no record of its own."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, first_of_a_chain(expires=EXPIRED, ignore_result=True))
+    with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
+        worker.slot.announce([place])
+        worker.slot.begin(place, [("retrieve_top_k", "first", 0)], 1.0, together=False)
+        worker.settle("time limit")
+        assert [*worker.failures] == ["next"]
+    assert places(broker) == {}
 
 
 @pytest.mark.parametrize("ignored", [False, True])

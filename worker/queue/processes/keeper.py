@@ -312,7 +312,7 @@ class Keeper:
         raw = self._message_of(process)[1]
         if not raw:
             return False
-        inspected = inspection.inspect(raw, self._rules, self._clock.read(self._client))
+        inspected = inspection.inspect(raw, self._rules, None)
         job = delivered_job(inspected) if isinstance(inspected, inspection.Delivery) else None
         state, error = ("REVOKED", records.REVOKED) if process.cause == "revoked" else ("FAILURE", _TIMED_OUT)
         record = Record(process.task_id, records.compose(process.task_id, state, records.failure(error)), self._seconds)

@@ -260,25 +260,23 @@ class Process:
         return inspected
 
     def _refuse(self, refused: Sequence[tuple[ClaimedMessage, Refusal]]) -> None:
-        """Store the failures of refused messages, then dead-letter these."""
-        answered = {
-            message.raw
-            for message, refusal in refused
-            if refusal.reason == "max_deliveries" and self._has_ended(refusal)
-        }
-        refused = [(message, refusal) for message, refusal in refused if message.raw not in answered]
-        self._store_all(
-            [
-                records.refusal(refusal.id, refusal.error, self._limits.result_seconds)
-                for _, refusal in refused
-                if refusal.id
-            ]
+        """Store the failures of refused messages, send further tasks that need to know, and dead-letter these."""
+        seconds = self._limits.result_seconds
+        answered = self._store_all(
+            [records.refusal(refusal.id, refusal.error, seconds) for _, refusal in refused if refusal.id]
         )
         for message, refusal in refused:
+            if refusal.reason == "max_deliveries" and refusal.id in answered:
+                continue
+            self._send_further(message, refusal.error)
             self._dead_letter(message, refusal)
 
-    def _has_ended(self, refusal: Refusal) -> bool:
-        return refusal.id is not None and self._store.has_ended(refusal.id)
+    def _send_further(self, message: ClaimedMessage, error: RetrievalError) -> None:
+        """Send what a refused job names for its failure, if its message can be read without risk."""
+        if self._rules.callbacks and message.count <= self._rules.max_deliveries:
+            inspected = inspection.inspect(message.raw, self._rules, None)
+            if isinstance(inspected, Delivery):
+                self._further.send(delivered_job(inspected), error, "FAILURE")
 
     def _dead_letter(self, message: ClaimedMessage, refusal: Refusal) -> None:
         letter = dead_letters.compose(message.raw, refusal, self._rules, self._clock.read(self._client))
@@ -370,7 +368,6 @@ class Process:
         """Delay a job, with the number of its tries and the sum of its pauses; if it expires before, tell that now."""
         due = self._clock.read(self._client) + timedelta(seconds=outcome.pause)
         if (expired := inspection.expired_while_retried(claimed.job.headers, due)) is not None:
-            self._further.send(claimed.job, expired, "FAILURE")
             self._refuse([(claimed.message, Refusal("expired", expired, claimed.job.id, claimed.job.task))])
             return
         envelope = codec.parse(claimed.message.raw)
@@ -396,8 +393,11 @@ class Process:
     def _record(self, task_id: str, state: str, result: Any, **options: Any) -> Record:
         return Record(task_id, records.compose(task_id, state, result, **options), self._limits.result_seconds)
 
-    def _store_all(self, composed: Sequence[Record]) -> None:
+    def _store_all(self, composed: Sequence[Record]) -> set[str]:
         """Store records, however long that takes: nothing is acknowledged before.
+
+        Returns:
+            The ids of jobs that have another, final record.
 
         Raises:
             _UnstoredError: it was asked to leave meanwhile.
@@ -416,7 +416,7 @@ class Process:
                 pause = min(max(2 * pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
                 if self._wake.wait(pause):
                     self._is_leaving = True
-        return None
+        return set()
 
     # --- limits -------------------------------------------------------------------------------------
 

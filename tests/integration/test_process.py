@@ -211,6 +211,28 @@ def test_the_outcome_of_a_killed_process_is_of_the_job_that_it_ran(
     assert not broker.exists(keys.deliveries(QUEUE))
 
 
+def test_a_process_that_leaves_without_redis_did_not_die_of_its_job(
+    stack: Stack, url: str, broker: redis.Redis, links: dict[str, FaultyLink]
+) -> None:
+    """It can neither store the outcome nor requeue the message: the keeper does that, uncounted."""
+    broker.lpush(QUEUE, envelope("1"))
+    urls = {"claims": stack.redis.url(0, "worker", port=links["claims"].port), "records": "redis://127.0.0.1:1/0"}
+    with Worker(url, urls=urls) as worker:
+
+        def is_storing() -> bool:
+            if worker.ids != ["1"] or worker.slot.state != State.STORING:
+                return False
+            links["claims"].lose("command")  # of a connection that it may accept still
+            links["claims"].close()
+            return True
+
+        worker.run(is_storing)
+        assert places(broker) == {"inflight": 1}
+        worker.settle()
+    assert places(broker) == {"queue": 1}
+    assert not broker.exists(keys.deliveries(QUEUE))
+
+
 class Died(BaseException):
     """In place of a process's death: it does nothing more."""
 

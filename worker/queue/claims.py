@@ -268,8 +268,8 @@ class Claims:
         client: client of the broker, with time limits and without retries; its pool provides the connections.
         queues: names of the queues.
         name: name of the worker, HOST-PID of its main process; the views count workers by it.
-        announce: called with the lists whose owners must be renewed (`renew`), whenever they change and before they are
-            used.
+        announce: called with the lists whose owners must be renewed (`renew`), whenever they change: before they are
+            used, and after they are tidied up.
         longest: most bytes of a message; only an excerpt of a longer one is taken.
     """
 
@@ -296,12 +296,15 @@ class Claims:
         self._refused_until = float("-inf")
 
     def connect(self) -> None:
-        """Connect what has no connection, as new owners, and tidy up what lost ones held; else do nothing."""
+        """Tidy up what lost owners held, and connect what has no connection, as new ones; else do nothing."""
+        self._tidy_lost()
         for line in self._lines:
             if not line.places:
                 line.connect(self._name)
-        self._announce_places()
-        self._tidy_lost()
+        places = {*self._lost, *(place for line in self._lines for place in line.places)}
+        if places != self._announced:
+            self._announce(sorted(places))
+            self._announced = places
 
     def take(self, limit: int) -> list[ClaimedMessage]:
         """Acknowledge all messages claimed before, whose outcomes are stored, and take the next ones, without waiting.
@@ -392,20 +395,12 @@ class Claims:
         self._worked_on.clear()
 
     def close(self) -> None:
-        """Requeue what was claimed and not acknowledged, and forget the owners."""
-        self.abandon()
-        try:
-            self._announce_places()
-            self._tidy_lost()
-        except BaseException:  # the main process does it
-            self._announce(sorted(self._lost))
-            raise
+        """Requeue what was claimed and not acknowledged, and forget the owners.
 
-    def _announce_places(self) -> None:
-        places = {*(self._lost & self._worked_on), *(place for line in self._lines for place in line.places)}
-        if places != self._announced:
-            self._announce(sorted(places))
-            self._announced = places
+        They stay announced: the main process forgets them once more, if it has renewed them meanwhile.
+        """
+        self.abandon()
+        self._tidy_lost()
 
     def _line_of(self, queue: str) -> _Line:
         return next(line for line in self._lines if line.queue == queue)

@@ -158,6 +158,7 @@ class Process:
             except BROKEN as error:
                 self._wait_out(error)
             except _UnstoredError:
+                self._slot.state = State.IDLE  # whoever requeues the message counts no death
                 break
         with contextlib.suppress(*BROKEN):
             self._claims.acknowledge()  # asked to leave after the last look at that, it has not done so

@@ -343,13 +343,26 @@ def test_each_try_to_store_an_outcome_is_a_sign_of_life(
     assert linked.ids == ["1"]
 
 
-@pytest.mark.parametrize(("state", "looks"), [(State.IDLE, 4), (State.ENDED, 4), (State.STORING, 30)])
+def test_an_idle_process_gives_signs_of_life(url: str, broker: redis.Redis) -> None:
+    """Each time that it has waited for messages, however long none comes."""
+    with Worker(url) as worker:
+        first = worker.slot.signs + 1  # of its start
+        worker.run(lambda: worker.slot.signs >= first + 3)
+        assert worker.ids == []
+    assert places(broker) == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "messages", "looks"),
+    [(State.IDLE, 1, 4), (State.ENDED, 1, 4), (State.STORING, 1, 30), (State.IDLE, 0, 30), (State.ENDED, 0, 30)],
+)
 def test_a_process_without_a_sign_of_life_counts_as_stopped(
-    url: str, broker: redis.Redis, state: State, looks: int
+    url: str, broker: redis.Redis, state: State, messages: int, looks: int
 ) -> None:
-    """If it has messages, after so many looks: later while it stores, whose tries are such signs; and once only."""
+    """After so many looks: later while it stores, or if no message waits for it; and once only."""
     place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
-    broker.lpush(place, envelope("job"))
+    for _ in range(messages):
+        broker.lpush(place, envelope("job"))
     with Worker(url) as worker:
         worker.slot.announce([place])
         for silent in (looks - 1, looks):
@@ -362,6 +375,21 @@ def test_a_process_without_a_sign_of_life_counts_as_stopped(
         worker.slot.clear()
         assert worker.keeper.stuck != {7: worker.slot.signs}  # the next process in its place
         worker.keeper._find_stuck({7: worker.slot})
+        assert worker.keeper.stuck == {}
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.RUNNING])
+def test_a_process_that_starts_or_runs_a_job_gives_no_sign_of_life(
+    url: str, broker: redis.Redis, state: State
+) -> None:
+    """Both have time limits of their own, and a start has hardly any."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, envelope("job"))
+    with Worker(url) as worker:
+        worker.slot.announce([place])
+        worker.slot.state = state
+        for _ in range(100):
+            worker.keeper._find_stuck({7: worker.slot})
         assert worker.keeper.stuck == {}
 
 

@@ -303,14 +303,14 @@ class Pool(BasePool):
         worker_state.total_count["jobs"] = self._ended + sum(member.slot.ended for member in self.members.values())
 
     def _keep_limits(self) -> None:
-        """End processes whose job runs too long, and those that are stuck at their start."""
+        """End processes whose job runs too long, that are stuck at their start, or that were stopped."""
         now, hard = time.monotonic(), self._hard_seconds
         for member in [*self.members.values()]:
             slot, place = member.slot, self._places[member.number]
             if member.is_killed:
                 continue
             if self._keeper.stuck.get(member.number) == slot.signs:
-                log.error("process does not run what it took: killed", pid=member.pid)
+                log.error("process gives no sign of life: killed", pid=member.pid)
                 member.end("stopped")
                 continue
             if slot.state == State.STARTING:

@@ -176,7 +176,6 @@ class Process:
         if not self._pause:
             log.warning("Redis lost", error=type(error).__name__)
         self._suspect_others(error)
-        self._slot.signs += 1
         if self._slot.state != State.ENDED:
             self._slot.state = State.IDLE
         self._pause = min(max(2 * self._pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
@@ -192,6 +191,7 @@ class Process:
 
     def _turn(self) -> None:
         """Acknowledge what was claimed before, and work on what waits, or comes within a while."""
+        self._slot.signs += 1
         messages = self._claims.take(self._most)
         if self._wake.has_lost_parent():
             self._is_leaving = True

@@ -215,7 +215,7 @@ def test_messages_are_given_back_and_delayed(broker: redis.Redis, process: Calla
     claims = process()
     messages = claims.take(4)
     for _ in range(2):
-        claims.give_back(messages[1:3])
+        claims.requeue(messages[1:3])
     assert waiting(broker) == [*"124567"]
     assert [claims.delay(messages[3], 0.0, b"changed"), claims.delay(messages[3], 0.0, b"changed")] == [True, False]
     assert held(broker) == ["0"]
@@ -358,8 +358,8 @@ def test_messages_stay_with_a_process_that_lost_its_connection(
     messages = claims.take(4)
     link.lose(fault)
     with pytest.raises(LOST):
-        claims.give_back(messages[1:2])
-    claims.give_back(messages[1:2])
+        claims.requeue(messages[1:2])
+    claims.requeue(messages[1:2])
     assert claims.delay(messages[3], 300)
     assert sorted(held(broker)) == ["0", "2"]
     assert messages[0].place in announced[-1]
@@ -397,7 +397,7 @@ def test_a_list_is_announced_for_as_long_as_it_holds_something(
     announced: list[Any] = []
     claims = process(port=link.port, announce=announced.append)
     claims.take(1)
-    claims.suspect()
+    claims.disconnect()
     link.lose("command", number)
     with contextlib.suppress(*LOST):
         claims.close() if is_leaving else claims.take(1)
@@ -693,7 +693,7 @@ def test_a_full_redis_is_emptied(broker: redis.Redis, process: Callable[..., Cla
         assert [claims.wait(30), claims.wait(30)] == [[], []]  # the second pauses
         messages = claims.take(8)
         assert texts(messages) == [*"0123"]
-        claims.give_back(messages[2:])
+        claims.requeue(messages[2:])
         assert claims.delay(messages[1], 300)
         key = keys.owner_key(keys.parse_inflight(place)[1])
         renew(broker.execute_command, {place: "host-1 7"}, 77)
@@ -769,7 +769,7 @@ def test_messages_of_two_queues_at_once_are_both_claimed(broker: redis.Redis, pr
     messages = claims.wait(30)
     thread.join()
     assert sorted(message.queue for message in messages) == [OTHER, QUEUE]
-    claims.give_back(messages[:1])
+    claims.requeue(messages[:1])
     assert len(held(broker)) == 1
     assert texts(claims.take(1)) == ["x"]
     claims.acknowledge()
@@ -872,7 +872,7 @@ def test_claims_over_tls(tmp_path: Path) -> None:
 
 # --- any order --------------------------------------------------------------------------------------
 
-KINDS = "take take take wait answer give_back delay reply command kill expire push"
+KINDS = "take take take wait answer requeue delay reply command kill expire push"
 STEPS = st.lists(
     st.tuples(st.sampled_from(KINDS.split()), st.integers(0, 1), st.integers(1, 8)), min_size=20, max_size=60
 )
@@ -936,9 +936,9 @@ class Member:
 
     def act(self, step: str, number: int) -> None:
         """Answer all that is held, and then take, wait, or end; or return a message."""
-        if step in ("give_back", "delay") and self._messages:
+        if step in ("requeue", "delay") and self._messages:
             message = self._messages[-1]
-            self._claims.give_back([message]) if step == "give_back" else self._claims.delay(message, 300)
+            self._claims.requeue([message]) if step == "requeue" else self._claims.delay(message, 300)
             self._messages.pop()
             return
         self._answered += texts(self._messages)

@@ -117,7 +117,7 @@ def hang(*_: Any, **__: Any) -> Any:
 def test_a_cold_stop_during_a_warm_one_does_not_wait_for_jobs(
     pool: Pool, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGQUIT may come when Celery has closed its consumer, and not stopped the pool: the job is requeued, uncounted."""
+    """SIGQUIT may come when Celery has closed its consumer, and not stopped the pool: the job is requeued."""
     processes = pool.app.processes
     processes._answers = replace(processes._answers, find=hang)
     pool.options["timeout"] = 3  # after which the job would fail

@@ -379,9 +379,7 @@ def test_a_process_without_a_sign_of_life_counts_as_stopped(
 
 
 @pytest.mark.parametrize("state", [State.STARTING, State.RUNNING])
-def test_a_process_that_starts_or_runs_a_job_gives_no_sign_of_life(
-    url: str, broker: redis.Redis, state: State
-) -> None:
+def test_a_process_that_starts_or_runs_a_job_gives_no_sign_of_life(url: str, broker: redis.Redis, state: State) -> None:
     """Both have time limits of their own, and a start has hardly any."""
     place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
     broker.lpush(place, envelope("job"))

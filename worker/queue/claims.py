@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logs.logger("worker.claims")
 
-_TAKE, _SETTLE, _GIVE_BACK = Script("take", excerpts.SHORTEN), Script("settle"), Script("give_back")
+_TAKE, _SETTLE, _REQUEUE = Script("take", excerpts.SHORTEN), Script("settle"), Script("requeue")
 _DELAY, _RENEW, _SHORTEN = Script("delay", NOW), Script("renew", NOW), Script("shorten", excerpts.SHORTEN)
 
 UNCOUNTED: Final = ""
@@ -361,13 +361,13 @@ class Claims:
             raise
         return messages
 
-    def give_back(self, messages: Sequence[ClaimedMessage]) -> None:
+    def requeue(self, messages: Sequence[ClaimedMessage]) -> None:
         """Requeue messages, in their order, before all that wait."""
         self.connect()
         for place, group in itertools.groupby(messages, attrgetter("place")):
             raws = [message.raw for message in group]
             queue, _ = keys.parse_inflight(place)
-            _GIVE_BACK.run(self._line_of(queue).ask, [place, queue], *reversed(raws))
+            _REQUEUE.run(self._line_of(queue).ask, [place, queue], *reversed(raws))
 
     def delay(self, message: ClaimedMessage, seconds: float, changed: bytes = b"") -> bool:
         """Requeue a message after some time by Redis' clock; return False if it was no longer here.
@@ -384,14 +384,14 @@ class Claims:
         tag = keys.tag(keys.parse_inflight(line.places[0])[1], next(self._numbers))
         return bool(_DELAY.run(line.ask, names, message.raw, changed, tag, seconds))
 
-    def suspect(self) -> None:
+    def disconnect(self) -> None:
         """Drop the connections; the caller keeps what it works on."""
         for line in self._lines:
             line.drop()
 
     def abandon(self) -> None:
         """Give up what was claimed and not acknowledged: the next connection requeues it."""
-        self.suspect()
+        self.disconnect()
         self._worked_on.clear()
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from worker.queue.broker.dead_letters import every
 from worker.queue.broker.owners import LIFE_SECONDS
 from worker.queue.processes.pool import Member
 from worker.queue.processes.table import State
-from worker.queue.records import RecordStore, record_key
+from worker.queue.records import Record, RecordStore, record_key
 
 from .claims import DONE, OTHER, QUEUE, RULES, Worker, envelope, ids, places
 from .faulty_link import FaultyLink, faulty_link
@@ -158,6 +158,17 @@ def test_the_rest_of_a_chain_fails_with_a_refused_job(url: str, broker: redis.Re
         assert (worker.ids, [*sorted(failures)]) == ([], ["first", "next"])
         assert failures["next"].message == failures["first"].message != "before"
     assert [letter.reason for letter in every(broker, QUEUE)] == [reason]
+
+
+def test_an_answered_job_that_comes_again_after_its_expiry_fails_nothing(url: str, broker: redis.Redis) -> None:
+    """Only its acknowledgement was lost: its answer stands, and the chain went on."""
+    broker.lpush(QUEUE, first_of_a_chain(expires=EXPIRED), envelope("later"))
+    answer = records.compose("first", "SUCCESS", {"status": "ok"})
+    RecordStore(broker, is_on_broker=True).put([Record("first", answer, 60)])
+    with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
+        assert worker.take(1) == ["later"]
+        assert worker.failures == {}
+    assert places(broker) == {}
 
 
 def test_further_tasks_of_a_message_that_kills_its_readers_are_not_read(url: str, broker: redis.Redis) -> None:

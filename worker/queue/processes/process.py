@@ -261,7 +261,7 @@ class Process:
             [records.refusal(refusal.id, refusal.error, seconds) for _, refusal in refused if refusal.id]
         )
         for message, refusal in refused:
-            if refusal.reason == "max_deliveries" and refusal.id in answered:
+            if refusal.id in answered and refusal.reason in {"expired", "max_deliveries"}:
                 continue
             self._send_further(message, refusal.error)
             self._dead_letter(message, refusal)

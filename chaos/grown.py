@@ -100,7 +100,7 @@ def grow(seed: int, number: int) -> GrownMessage:
 
 
 def look(raw: bytes) -> bytes:
-    """Inspect a message as the main process does; return the excerpt that would be stored of it."""
+    """Inspect a message as the main process does; return what would be stored of it."""
     inspect(raw, RULES, NOW)
     kept: bytes = compose(raw, REFUSAL, RULES, NOW)["original"]
     summarise(arguments(kept))

@@ -211,7 +211,7 @@ def test_a_job_that_kills_its_worker_is_given_up(
         wait_for(lambda: answered(results, [poison]) != [])
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
     (letter,) = dead_letters.every(broker, "retrieval")
-    assert (letter.reason, letter.task_id, letter.deliveries) == ("max_deliveries", poison, 2)
+    assert (letter.reason, letter.task_id, letter.deliveries, letter.kept) == ("max_deliveries", poison, 2, "whole")
     record = json.loads(results.get(f"celery-task-meta-{poison}"))
     assert record["result"]["exc_type"] == "DeadLettered"
 

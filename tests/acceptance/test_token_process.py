@@ -103,7 +103,7 @@ def environment(worker_environment: Environment) -> Environment:
 def test_a_token_is_worth_one_job_under_one_id(backend: Backend, environment: Environment, worker_log: Path) -> None:
     """Changed, expired, swapped or of another key: refused, each with its reason. The same again: answered again.
 
-    The forged ones are dead letters without their tokens; the expired one was good once.
+    The forged ones are dead letters of which nothing is kept; the expired one was good once.
     """
     with celery_worker(environment(KEYS), worker_log, "--concurrency=1"):
         mine, other = str(uuid.uuid4()), str(uuid.uuid4())
@@ -123,7 +123,7 @@ def test_a_token_is_worth_one_job_under_one_id(backend: Backend, environment: En
         }
         letters = backend.dead(len(refusals) - 1)
     assert {(letter.reason, letter.error, letter.kept) for letter in letters} == {
-        ("bad_signature", "NotAuthorised", "cut")
+        ("bad_signature", "NotAuthorised", "nothing")
     }
     assert sorted(letter.message for letter in letters) == sorted(
         said for name, said in refusals.items() if name != "expired"

@@ -28,7 +28,7 @@ from .held import count_held
 from .jobs import JOB, QUERY, pool_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     import psycopg
@@ -46,10 +46,9 @@ def log_events(log: Path, event: str) -> list[dict[str, Any]]:
     return [line for line in lines if line.get("event") == event]
 
 
-def test_every_event_is_sent_before_a_worker_ends(
-    stack: Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
-) -> None:
-    """Events wait for each other, and for nothing once the worker is asked to stop."""
+@contextlib.contextmanager
+def listening(stack: Stack) -> Iterator[tuple[Celery, list[dict[str, Any]]]]:
+    """A Celery app, and the events that it has heard."""
     heard: list[dict[str, Any]] = []
     app = Celery(set_as_current=False)
     app.conf.update(broker_read_url=stack.redis.url(0), broker_write_url=stack.redis.url(0))
@@ -58,19 +57,52 @@ def test_every_event_is_sent_before_a_worker_ends(
         thread = threading.Thread(target=receiver.capture, kwargs={"limit": None, "timeout": 120, "wakeup": False})
         thread.start()
         try:
-            with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
-                wait_for(lambda: any(event["type"] == "worker-heartbeat" for event in heard))
-                sent = [client.enqueue(JOB) for _ in range(5)]
-                for task_id in sent:
-                    client.result(task_id, timeout=180)
-                wait_for(lambda: count_held(broker) == 0)
-            wait_for(lambda: any(event["type"] == "worker-offline" for event in heard))
+            yield app, heard
         finally:
             receiver.should_stop = True
             thread.join()
     app.close()
+
+
+def uuids(heard: list[dict[str, Any]], kind: str) -> list[str]:
+    return sorted(event["uuid"] for event in heard if event["type"] == kind)
+
+
+def test_every_event_is_sent_before_a_worker_ends(
+    stack: Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """Events wait for each other, and for nothing once the worker is asked to stop."""
+    with listening(stack) as (_, heard):
+        with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+            wait_for(lambda: any(event["type"] == "worker-heartbeat" for event in heard))
+            sent = [client.enqueue(JOB) for _ in range(5)]
+            for task_id in sent:
+                client.result(task_id, timeout=180)
+            wait_for(lambda: count_held(broker) == 0)
+        wait_for(lambda: any(event["type"] == "worker-offline" for event in heard))
     for kind in ("task-received", "task-started", "task-succeeded"):
-        assert sorted(event["uuid"] for event in heard if event["type"] == kind) == sorted(sent)
+        assert uuids(heard, kind) == sorted(sent)
+
+
+def test_events_of_jobs_are_sent_while_they_are_wanted(
+    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path
+) -> None:
+    """A worker without them sends those of workers; remote control enables them."""
+
+    def answered() -> str:
+        task_id = client.enqueue(JOB)
+        client.result(task_id, timeout=180)
+        return task_id
+
+    environment = worker_environment(WORKER__SEND_TASK_EVENTS="false")
+    with listening(stack) as (app, heard):
+        with celery_worker(environment, worker_log, "--concurrency=1"):
+            wait_for(lambda: any(event["type"] == "worker-heartbeat" for event in heard))
+            unwanted = answered()
+            app.control.enable_events(reply=True, timeout=60, limit=1)
+            wait_for(lambda: answered() in uuids(heard, "task-succeeded"))
+        wait_for(lambda: any(event["type"] == "worker-offline" for event in heard))
+    assert unwanted not in uuids(heard, "task-received")
 
 
 def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(

@@ -59,7 +59,7 @@ def sent_megabytes(client: redis.Redis) -> float:
 def assert_dead(broker: redis.Redis, worker: Worker) -> None:
     """The long message is one dead letter, and its sender knows."""
     (letter,) = every(broker, QUEUE)
-    assert (letter.reason, letter.bytes, letter.task_id, letter.kept) == ("malformed", len(LONG), "long", "start")
+    assert (letter.reason, letter.bytes, letter.task_id, letter.kept) == ("malformed", len(LONG), "long", "nothing")
     assert worker.failures["long"].message == "expected a message of at most 65536 bytes"
     assert places(broker) == {"dead": 1}
 

@@ -332,7 +332,7 @@ class WorkerSettings(Section):
             `DeadLettered`.
         allow_callbacks: Accept messages that name further tasks: `link`, `link_error`, chains, chords.
         dead_letters: Dead letters kept per queue; the oldest are deleted first (docs/dead-letters.md).
-        dead_letter_bytes: Bytes kept of a dead letter. A longer message can't be sent again.
+        dead_letter_bytes: Longest message that is stored as a dead letter. A longer one can't be sent again.
         send_task_events: Send the events that Flower needs. `false` saves CPU per job.
         remote_control: Commands of Celery's remote control that workers accept besides inspection and pool size
             (docs/redis.md).

@@ -135,7 +135,7 @@ def show_letter(
     if not found:
         raise InvalidJob("no such dead letter", "entry")
     for letter, original in found:
-        fields = {**letter.as_json(), "job": summarise(arguments(original))}
+        fields = {**letter.as_json(), "job": summarise(arguments(original)) if original else "(not stored)"}
         if as_json:
             write_json(fields)
             continue
@@ -153,8 +153,7 @@ def retry_letters(
 ) -> None:
     """Send dead letters again, byte for byte as they arrived, with their delivery count reset.
 
-    A letter that expired, had a principal token or is not stored whole can't be sent again: exit code 1, and each is
-    named.
+    A letter that expired or is not stored whole can't be sent again: exit code 1, and each is named.
 
     Examples: [bold]retrieval-worker dead retry 1763762345678-0[/bold],
     [bold]retrieval-worker dead retry --all --reason retries_exhausted[/bold]

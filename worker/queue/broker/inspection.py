@@ -52,7 +52,7 @@ class Rules:
         max_deliveries: most deliveries of a message; the next one makes it a dead letter.
         callbacks: True: a message may name further tasks (link, chain, chord).
         dead_entries: dead letters kept per queue; the oldest are removed first.
-        dead_bytes: most bytes kept of an original.
+        dead_bytes: most bytes of a message that is kept as a dead letter.
     """
 
     tasks: tuple[str, ...] | None = None
@@ -92,6 +92,7 @@ class Refusal:
         id: the task id, if one could be read.
         task: name of the task, if this worker has it.
         called: name of a task that this worker does not have, in printable form.
+        may_kill: True: reading the message may kill whoever does.
     """
 
     reason: Reason
@@ -99,6 +100,7 @@ class Refusal:
     id: str | None = None
     task: str | None = None
     called: str = ""
+    may_kill: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +360,31 @@ def arguments(raw: bytes) -> Any:
         return loads(_body(envelope))[0]
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError, InvalidJob):
         return None
+
+
+def decoded(raw: bytes, rules: Rules) -> list[Any]:
+    """Return all that a task message says, of any task: its envelope without the body, and the content of that.
+
+    Raises:
+        InvalidJob: it is no task message, or beyond the limits.
+        RecursionError: it is nested too deeply.
+        ValueError: an object has a name twice, of which a reader sees only one.
+    """
+    envelope, _ = _envelope(raw, rules)
+    body = _body(envelope)
+    _check_values(body, rules)
+    content = _content(envelope, body)
+    check_content(content, callbacks=True)
+    for text in (raw, body):
+        parse(text, _named_once)
+    return [envelope, content]
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ValueError("a name twice in an object")
+    return fields
 
 
 def check_content(content: Any, *, callbacks: bool) -> None:

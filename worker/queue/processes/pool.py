@@ -299,7 +299,7 @@ class Pool(BasePool):
         """Look after the processes; count for Celery, and say whether events are sent."""
         self._maintain()
         consumer = self.app.processes.consumer
-        self.table.head.sends_events = bool(consumer and getattr(consumer.event_dispatcher, "enabled", False))
+        self.table.head.sends_events = consumer is not None and _sends_events(consumer.event_dispatcher)
         worker_state.total_count["jobs"] = self._ended + sum(member.slot.ended for member in self.members.values())
 
     def _keep_limits(self) -> None:
@@ -400,6 +400,11 @@ class Pool(BasePool):
                 "largest bundle": self.app.processes.bundle,
             },
         }
+
+
+def _sends_events(dispatcher: Any) -> bool:
+    """Return whether Celery sends events of tasks: it sends those of workers in any case."""
+    return bool(dispatcher and dispatcher.enabled and (not dispatcher.groups or "task" in dispatcher.groups))
 
 
 def _has_ended(pipe: int, seconds: float) -> bool:

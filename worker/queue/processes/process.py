@@ -445,7 +445,7 @@ def _no_report(*_: object) -> None:
 def _refuse_for_deliveries(message: ClaimedMessage, task_id: str | None, task: str | None) -> Refusal:
     count = message.count
     error = DeadLettered(f"the job was delivered {count} times without an answer: it may be killing its worker")
-    return Refusal("max_deliveries", error, task_id, task)
+    return Refusal("max_deliveries", error, task_id, task, may_kill=task is None)
 
 
 def _refuse_failed(claimed: ClaimedJob, result: JobResult | RetrievalError) -> Refusal | None:

@@ -255,7 +255,7 @@ class Process:
         return inspected
 
     def _refuse(self, refused: Sequence[tuple[ClaimedMessage, Refusal]]) -> None:
-        """Store the failures of refused messages, send further tasks that need to know, and dead-letter these."""
+        """Store the failures of refused messages, send their further tasks, and dead-letter these."""
         seconds = self._limits.result_seconds
         answered = self._store_all(
             [records.refusal(refusal.id, refusal.error, seconds) for _, refusal in refused if refusal.id]
@@ -263,15 +263,15 @@ class Process:
         for message, refusal in refused:
             if refusal.id in answered and refusal.reason in {"expired", "max_deliveries"}:
                 continue
-            self._send_further(message, refusal.error)
+            self._send_further(message, refusal)
             self._dead_letter(message, refusal)
 
-    def _send_further(self, message: ClaimedMessage, error: RetrievalError) -> None:
+    def _send_further(self, message: ClaimedMessage, refusal: Refusal) -> None:
         """Send what a refused job names for its failure, if its message can be read without risk."""
-        if self._rules.callbacks and message.count <= self._rules.max_deliveries:
+        if self._rules.callbacks and not refusal.may_kill:
             inspected = inspection.inspect(message.raw, self._rules, None)
             if isinstance(inspected, Delivery):
-                self._further.send(delivered_job(inspected), error, "FAILURE")
+                self._further.send(delivered_job(inspected), refusal.error, "FAILURE")
 
     def _dead_letter(self, message: ClaimedMessage, refusal: Refusal) -> None:
         letter = dead_letters.compose(message.raw, refusal, self._rules, self._clock.read(self._client))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import re
 import resource
 import signal
 import sys
@@ -175,7 +176,8 @@ class Process:
     def _back_off(self, error: Exception) -> None:
         """Wait a moment, longer each time of an outage; the first one is logged."""
         if not self._pause:
-            log.warning("Redis lost", error=type(error).__name__)
+            code = re.match(r"[A-Z]+\b", str(error))  # the rest may quote a key
+            log.warning("Redis lost", error=type(error).__name__, code=code[0] if code else "")
         self._drop_connections(error)
         if self._slot.state != State.ENDED:
             self._slot.state = State.IDLE

@@ -139,8 +139,11 @@ class _Process:
 def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics: Metrics) -> None:
     """Connect Celery's signals. They are global: handlers act only for our own app."""
 
-    def setup_logging(**_: Any) -> None:
-        logs.configure(settings.log)
+    def setup_logging(logfile: str | None = None, **_: Any) -> None:
+        try:
+            logs.configure(settings.log, logfile)
+        except SettingsError as error:
+            _exit(error)
 
     def before_start(conf: Any = None, options: Any = None, **_: Any) -> None:
         if conf is app.conf:
@@ -196,6 +199,8 @@ def refuse_unsafe_start(settings: Settings, queues: Collection[str] = QUEUES) ->
     An unavailable server is no reason: every process checks the database again before its first answer.
     """
     standby = settings.of_the_standby
+    if not queues or "" in queues:
+        _exit(SettingsError("-Q: expected names of queues"))
     _refuse("keys", lambda: check_keys(settings))
     _refuse("parts", lambda: check_parts(settings, queues))
     _refuse("Redis", lambda: check_redis(settings, sorted(queues)))

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import gc
 import json
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -239,7 +240,7 @@ def test_a_chord_hands_the_answers_to_a_task_of_the_app(
 def test_an_error_callback_is_sent_and_a_chain_s_rest_fails(
     app: Celery, broker: redis.Redis, worker_environment: Environment, worker_log: Path, stack: Stack
 ) -> None:
-    """To the app's own queue; one to a queue that Redis refuses is logged, and the job has ended all the same."""
+    """To the app's own queue, also of an expired job; one that Redis refuses is logged, and its job has ended."""
     urls = dict(zip(("CELERY_BROKER_URL", "CELERY_RESULT_BACKEND"), operator_urls(stack), strict=True))
     with celery_worker(worker_environment(WORKER__ALLOW_CALLBACKS="true") | urls, worker_log, "--concurrency=1"):
         broker.set("no-list", "")
@@ -248,7 +249,11 @@ def test_an_error_callback_is_sent_and_a_chain_s_rest_fails(
         result = chained.on_error(told).apply_async()
         with pytest.raises(InvalidJob, match="query_embedding"):
             result.get(timeout=180)
-        wait_for(lambda: broker.llen("mine") >= 1)
+        wait_for(lambda: broker.llen("mine") == 1)
+        expired = signature(JOB, app=app).on_error(told).apply_async(expires=datetime.now(UTC) - timedelta(minutes=1))
+        with pytest.raises(DeadLettered, match="expired"):
+            expired.get(timeout=180)
+        wait_for(lambda: broker.llen("mine") == 2)
         alone = signature(WRONG, app=app).on_error(refused).apply_async()
         with pytest.raises(InvalidJob, match="query_embedding"):
             alone.get(timeout=180)

@@ -26,6 +26,7 @@ from typer.testing import CliRunner
 
 from worker import app as worker_app
 from worker.cli.devstack.redis import missing_tls, redis_server
+from worker.cli.devstack.workers import celery_worker
 from worker.cli.main import cli, run
 
 if TYPE_CHECKING:
@@ -327,11 +328,11 @@ def environment(place: Place) -> Callable[[Mistake], dict[str, str]]:
     return make
 
 
-def start(environment: dict[str, str], folder: Path) -> tuple[int, str]:
+def start(environment: dict[str, str], folder: Path, *options: str) -> tuple[int, str]:
     """Exit code and output of a real worker, which is given the time that a slow machine needs to refuse."""
     command = ("-m", "celery", "-A", "worker.app", "worker", "--concurrency=1", "-Q", "retrieval,pipeline")
     done = subprocess.run(
-        [sys.executable, *command, "--without-mingle"],
+        [sys.executable, *command, "--without-mingle", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -412,6 +413,26 @@ def test_a_process_ends_with_that_sentence(
     """A real worker does as the one above."""
     made = environment(mistake)
     assert_refused(mistake, CliRunner().invoke(cli, ["doctor"], env=made), start(made, tmp_path), place)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"), [("--logfile=missing/worker.log", "--logfile: missing/worker.log: "), ("-Q,", "-Q: expected")]
+)
+def test_an_option_with_which_nothing_can_be_done_is_refused(
+    option: str, says: str, environment: Callable[[Mistake], dict[str, str]], tmp_path: Path
+) -> None:
+    code, output = start(environment(Mistake("none", "", "")), tmp_path, option)
+    assert code == 78, output
+    assert output.splitlines()[-1].startswith(f"retrieval-worker: {says}")
+
+
+def test_a_log_file_has_all_that_is_logged(environment: Callable[[Mistake], dict[str, str]], tmp_path: Path) -> None:
+    file = tmp_path / "all.log"
+    with celery_worker(environment(Mistake("none", "", "")), tmp_path / "err.log", f"--logfile={file}"):
+        pass
+    events = [json.loads(line)["event"] for line in file.read_text().splitlines()]
+    assert any(event.endswith(" ready.") for event in events)
+    assert '"event"' not in (tmp_path / "err.log").read_text()
 
 
 COMMANDS = {

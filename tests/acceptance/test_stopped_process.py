@@ -82,7 +82,7 @@ def test_a_message_that_an_idle_stopped_process_was_given_comes_back(
         assert client.result(task_id, timeout=IDLE_BOUND).status == "ok"  # type: ignore[union-attr] # of a search
         wait_for(lambda: count_held(broker) == 0)
         assert pool_process(worker).is_running()
-    assert worker_log.read_text().count("process does not run what it took: killed") == 1
+    assert worker_log.read_text().count("process gives no sign of life: killed") == 1
     assert not broker.exists(keys.deliveries("retrieval"), keys.dead("retrieval"))
 
 

@@ -250,7 +250,10 @@ def test_a_job_that_kills_its_process_each_time_is_dead_lettered(
     ("limits", "who"),
     [
         ({"SEARCH__STATEMENT_TIMEOUT_SECONDS": "0.3"}, "did not answer within"),
-        ({"WORKER__SOFT_TIME_LIMIT_SECONDS": "1", "WORKER__TIME_LIMIT_SECONDS": "10"}, "ran longer than 1 s"),
+        (
+            {"WORKER__SOFT_TIME_LIMIT_SECONDS": "1", "WORKER__TIME_LIMIT_SECONDS": "10"},
+            "longer than its time limit",
+        ),
     ],
 )
 def test_a_job_that_takes_too_long_is_timed_out(

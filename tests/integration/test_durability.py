@@ -224,11 +224,16 @@ def test_the_role_of_the_schema_has_its_limits(settings: Settings) -> None:
     assert [*role_findings(settings)] == []
 
 
+@pytest.mark.parametrize("search_seconds", [10, 40])
 def test_a_role_without_limits_is_named_with_the_commands_that_mend_it(
-    make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any], role: str
+    make_settings: Callable[..., Settings],
+    database: str,
+    admin: psycopg.Connection[Any],
+    role: str,
+    search_seconds: int,
 ) -> None:
     """One command a limit, and they do what they say."""
-    settings = make_settings(database, user=role)
+    settings = make_settings(database, user=role, search={"statement_timeout_seconds": search_seconds})
     said = advice(role_findings(settings))
     assert len(said) == 3
     assert set(said) <= {finding.text for finding in warnings(settings)}

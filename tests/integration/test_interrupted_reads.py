@@ -5,19 +5,19 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, LiteralString
 
+import psycopg
 import pytest
 from tests.waiting import wait_for
 
 from retrieval_client.errors import InternalError, Unavailable
+from worker.adapters.postgres.connections import PatientConnection, pipeline
 from worker.adapters.postgres.database import CallerRead, Database
 from worker.model import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import psycopg
 
     from worker.settings import Settings
 
@@ -109,3 +109,23 @@ def test_failed_transactions_leave_no_prepared_statements(opened: Database, way:
     counting = (b"SELECT count(*) FROM pg_prepared_statements", {})
     ((count,),) = opened.read(Principal(), [counting], corpora=())[0]
     assert count < 5
+
+
+def test_a_pipeline_is_sent_at_its_end_and_fails_as_its_first_statement_did(
+    make_settings: Callable[..., Settings], database: str
+) -> None:
+    """The statements after it are skipped, which is no reason."""
+
+    def send(*queries: LiteralString) -> psycopg.Cursor[Any]:
+        with pipeline(connection) as statements:
+            cursors = [connection.execute(query) for query in queries]
+            assert statements.command_queue, "something was sent already"
+        return cursors[-1]
+
+    dsn = make_settings(database).database_connection_string.get_secret_value()
+    with PatientConnection.connect(dsn, autocommit=True) as connection:
+        assert send("SELECT 7").fetchall() == [(7,)]
+        for _ in range(20):  # it depends on how many answers come at once
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                send("SELECT 1 / 0", *10 * ["SELECT 8"])
+        assert send("SELECT 8").fetchall() == [(8,)]

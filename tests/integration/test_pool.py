@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from celery import Celery, signals
+from celery import Celery, bootsteps, signals
+from celery.worker import state as worker_state
 from kombu.asynchronous import Hub
 from kombu.entity import Queue
 from tests.waiting import PATIENCE
 
 from retrieval_client.contract.jobs import RetrieveTopK
+from worker.queue.broker import keys
 from worker.queue.outcome import Answers
 from worker.queue.places import Place
 from worker.queue.processes.parts import Processes
@@ -103,6 +107,29 @@ def test_a_process_that_ran_a_job_is_replaced_at_once(pool: Pool, broker: redis.
     drive(pool, is_dead_letter)
     assert len(pids) == RULES.max_deliveries + 1
     assert pool._places[0].deaths == 0
+
+
+def hang(*_: Any, **__: Any) -> Any:
+    """Run until this process is ended."""
+    threading.Event().wait()
+
+
+def test_a_cold_stop_during_a_warm_one_does_not_wait_for_jobs(
+    pool: Pool, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGQUIT may come when Celery has closed its consumer, and not stopped the pool: the job is requeued."""
+    processes = pool.app.processes
+    processes._answers = replace(processes._answers, find=hang)
+    pool.options["timeout"] = 3  # after which the job would fail
+    pool.app.conf.worker_soft_shutdown_timeout = 0.1
+    broker.lpush(QUEUE, envelope("1"))
+    pool.start()
+    drive(pool, lambda: pool.busy)
+    processes.consumer.blueprint = SimpleNamespace(state=bootsteps.CLOSE)
+    monkeypatch.setattr(worker_state, "should_terminate", True)
+    pool.stop()
+    assert places(broker) == {"queue": 1}
+    assert not broker.exists(keys.deliveries(QUEUE))
 
 
 # --- when the next process may be forked ------------------------------------------------------------

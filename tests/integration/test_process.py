@@ -13,12 +13,14 @@ import redis
 from kombu import Connection, Producer
 from tests.waiting import wait_for
 
+from retrieval_client.errors import DeadLettered
+from worker.queue import records
 from worker.queue.broker import keys
 from worker.queue.broker.dead_letters import every
 from worker.queue.broker.owners import LIFE_SECONDS
 from worker.queue.processes.pool import Member
 from worker.queue.processes.table import State
-from worker.queue.records import record_key
+from worker.queue.records import Record, RecordStore, record_key
 
 from .claims import DONE, OTHER, QUEUE, RULES, Worker, envelope, ids, places, stored_failures
 from .faulty_link import FaultyLink, faulty_link
@@ -132,7 +134,76 @@ def test_jobs_in_a_flood_of_refused_messages_run_in_their_order(url: str, broker
         assert stored_failures(broker).keys() == {f"{number}" for number in range(300) if number % 6 < 4}
 
 
+EXPIRED = "2020-01-01T00:00:00+00:00"
+
+
+def first_of_a_chain(**headers: Any) -> bytes:
+    """A message whose chain goes on with the job `next`."""
+    following = {"task": "retrieve_top_k", "args": [], "kwargs": {}, "options": {"task_id": "next"}}
+    body = json.dumps([[{}], {}, {"chain": [following]}])
+    return json.dumps({**json.loads(envelope("first", **headers)), "body": body}).encode()
+
+
+@pytest.mark.parametrize("reason", ["expired", "max_deliveries"])
+def test_the_rest_of_a_chain_fails_with_a_refused_job(url: str, broker: redis.Redis, reason: str) -> None:
+    """Whoever waits for the end of the chain is told; also if storing its failure had to be repeated."""
+    message = first_of_a_chain(expires=EXPIRED if reason == "expired" else None)
+    if reason == "max_deliveries":
+        broker.hset(keys.deliveries(QUEUE), keys.digest(message), RULES.max_deliveries)
+        RecordStore(broker, is_on_broker=True).put([records.refusal("first", DeadLettered("before"), 60)])
+    broker.lpush(QUEUE, message)
+    with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
+        worker.run(lambda: places(broker) == {"dead": 1})
+        failures = stored_failures(broker)
+        assert (worker.ids, [*sorted(failures)]) == ([], ["first", "next"])
+        assert failures["next"].message == failures["first"].message != "before"
+    assert [letter.reason for letter in every(broker, QUEUE)] == [reason]
+
+
+def test_an_answered_job_that_comes_again_after_its_expiry_fails_nothing(url: str, broker: redis.Redis) -> None:
+    """Only its acknowledgement was lost: its answer stands, and the chain went on."""
+    broker.lpush(QUEUE, first_of_a_chain(expires=EXPIRED), envelope("later"))
+    answer = records.compose("first", "SUCCESS", {"status": "ok"})
+    RecordStore(broker, is_on_broker=True).put([Record("first", answer, 60)])
+    with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
+        assert worker.take(1) == ["later"]
+        assert stored_failures(broker) == {}
+    assert places(broker) == {}
+
+
+def test_further_tasks_of_a_message_that_kills_its_readers_are_not_read(url: str, broker: redis.Redis) -> None:
+    """The process that should have refused it died, so no other one decodes it again."""
+    message = first_of_a_chain()
+    broker.hset(keys.deliveries(QUEUE), keys.digest(message), RULES.max_deliveries + 1)
+    broker.lpush(QUEUE, message)
+    with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
+        worker.run(lambda: places(broker) == {"dead": 1})
+        assert [*stored_failures(broker)] == ["first"]
+
+
+def test_a_record_s_key_of_another_type_holds_no_process(url: str, broker: redis.Redis) -> None:
+    """Whoever may write results has put a list there: it is no record, and the outcome takes its place."""
+    broker.lpush(QUEUE, envelope("1"), envelope("2"))
+    broker.lpush(record_key("1"), "x")
+    with Worker(url) as worker:
+        assert worker.take(2) == ["1", "2"]
+    stored: list[Any] = [json.loads(broker.get(record_key(name)) or b"{}") for name in "12"]  # type: ignore[arg-type] # bytes
+    assert [record["status"] for record in stored] == ["SUCCESS", "SUCCESS"]
+
+
 # --- what the keeper does ---------------------------------------------------------------------------
+
+
+def test_a_job_that_expires_while_it_runs_into_its_time_limit_fails_its_chain(url: str, broker: redis.Redis) -> None:
+    """It had begun in time; its sender wants no record of its own."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, first_of_a_chain(expires=EXPIRED, ignore_result=True))
+    with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
+        worker.slot.announce([place])
+        worker.slot.begin(place, [("retrieve_top_k", "first", 0)], 1.0, together=False)
+        worker.settle("time limit")
+        assert [*stored_failures(broker)] == ["next"]
+    assert places(broker) == {}
 
 
 @pytest.mark.parametrize("ignored", [False, True])
@@ -148,6 +219,28 @@ def test_the_outcome_of_a_killed_process_is_of_the_job_that_it_ran(
         worker.settle("time limit")
     assert [broker.exists(record_key(task_id)) for task_id in ("mine", "yours")] == [not ignored, 0]
     assert places(broker) == {}
+    assert not broker.exists(keys.deliveries(QUEUE))
+
+
+def test_a_process_that_leaves_without_redis_did_not_die_of_its_job(
+    stack: Stack, url: str, broker: redis.Redis, links: dict[str, FaultyLink]
+) -> None:
+    """It can neither store the outcome nor requeue the message: the keeper does that, uncounted."""
+    broker.lpush(QUEUE, envelope("1"))
+    urls = {"claims": stack.redis.url(0, "worker", port=links["claims"].port), "records": "redis://127.0.0.1:1/0"}
+    with Worker(url, urls=urls) as worker:
+
+        def is_storing() -> bool:
+            if worker.ids != ["1"] or worker.slot.state != State.STORING:
+                return False
+            links["claims"].lose("command")  # of a connection that it may accept still
+            links["claims"].close()
+            return True
+
+        worker.run(is_storing)
+        assert places(broker) == {"inflight": 1}
+        worker.settle()
+    assert places(broker) == {"queue": 1}
     assert not broker.exists(keys.deliveries(QUEUE))
 
 
@@ -261,13 +354,26 @@ def test_each_try_to_store_an_outcome_is_a_sign_of_life(
     assert linked.ids == ["1"]
 
 
-@pytest.mark.parametrize(("state", "looks"), [(State.IDLE, 4), (State.ENDED, 4), (State.STORING, 30)])
+def test_an_idle_process_gives_signs_of_life(url: str, broker: redis.Redis) -> None:
+    """Each time that it has waited for messages, however long none comes."""
+    with Worker(url) as worker:
+        first = worker.slot.signs + 1  # of its start
+        worker.run(lambda: worker.slot.signs >= first + 3)
+        assert worker.ids == []
+    assert places(broker) == {}
+
+
+@pytest.mark.parametrize(
+    ("state", "messages", "looks"),
+    [(State.IDLE, 1, 4), (State.ENDED, 1, 4), (State.STORING, 1, 30), (State.IDLE, 0, 30), (State.ENDED, 0, 30)],
+)
 def test_a_process_without_a_sign_of_life_counts_as_stopped(
-    url: str, broker: redis.Redis, state: State, looks: int
+    url: str, broker: redis.Redis, state: State, messages: int, looks: int
 ) -> None:
-    """If it has messages, after so many looks: later while it stores, whose tries are such signs; and once only."""
+    """After so many looks: later while it stores, or if no message waits for it; and once only."""
     place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
-    broker.lpush(place, envelope("job"))
+    for _ in range(messages):
+        broker.lpush(place, envelope("job"))
     with Worker(url) as worker:
         worker.slot.announce([place])
         for silent in (looks - 1, looks):
@@ -280,6 +386,19 @@ def test_a_process_without_a_sign_of_life_counts_as_stopped(
         worker.slot.clear()
         assert worker.keeper.stuck != {7: worker.slot.signs}  # the next process in its place
         worker.keeper._find_stuck({7: worker.slot})
+        assert worker.keeper.stuck == {}
+
+
+@pytest.mark.parametrize("state", [State.STARTING, State.RUNNING])
+def test_a_process_that_starts_or_runs_a_job_gives_no_sign_of_life(url: str, broker: redis.Redis, state: State) -> None:
+    """Both have time limits of their own, and a start has hardly any."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, envelope("job"))
+    with Worker(url) as worker:
+        worker.slot.announce([place])
+        worker.slot.state = state
+        for _ in range(100):
+            worker.keeper._find_stuck({7: worker.slot})
         assert worker.keeper.stuck == {}
 
 

@@ -44,6 +44,6 @@ def test_a_script_is_sent_once_and_run_once() -> None:
             raise redis.exceptions.NoScriptError
         return "reply"
 
-    script = Script("give_back")
+    script = Script("requeue")
     assert [script.run(ask, ["list", "queue"], b"message") for _ in range(2)] == ["reply", "reply"]
     assert commands == ["EVALSHA", "SCRIPT", "EVALSHA", "EVALSHA"]

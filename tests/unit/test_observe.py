@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 import structlog
 
+from retrieval_client.errors import SettingsError
 from worker.adapters import logs
 from worker.settings.serving import LogSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 CANARY = "canary-4711"
 
@@ -25,6 +27,8 @@ def _logging_as_before() -> Iterator[None]:
     handlers, level = root.handlers[:], root.level
     levels = {name: logging.getLogger(name).level for name in logging.Logger.manager.loggerDict}
     yield
+    for handler in {*root.handlers} - {*handlers}:
+        handler.close()
     root.handlers[:], root.level = handlers, level
     for name, before in levels.items():
         logging.getLogger(name).setLevel(before)
@@ -128,3 +132,19 @@ def test_the_frames_of_an_error_are_named_without_its_message() -> None:
         "fail",
     ]
     assert all(frame.startswith("test_observe.py:") for frame in frames)
+
+
+def test_a_log_file_is_written_again_once_it_was_moved(tmp_path: Path) -> None:
+    """As logrotate does."""
+    file = tmp_path / "worker.log"
+    logs.configure(LogSettings(level="INFO"), str(file))
+    for name in ("first", "second"):
+        logs.logger("worker").info(name)
+        (line,) = file.read_text().splitlines()
+        assert json.loads(line)["event"] == name
+        file.rename(tmp_path / name)
+
+
+def test_a_log_file_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"--logfile: .*: No such file or directory"):
+        logs.configure(LogSettings(), str(tmp_path / "missing" / "worker.log"))

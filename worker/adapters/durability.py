@@ -6,6 +6,7 @@ docs/redis.md says what each setting prevents.
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -353,7 +354,7 @@ def role_findings(settings: Settings) -> Iterator[Finding]:
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
         rows = {row[2]: row for row in connection.execute(_STATED, ([*LIMITS],)).fetchall()}
     longest, search = settings.worker.time_limit_seconds, settings.search.statement_timeout_seconds
-    for name, limit in LIMITS.items():
+    for name, limit in (LIMITS | {"statement_timeout": f"{min(max(30, math.ceil(search)), longest)}s"}).items():
         role, database, _, seconds = rows[name]
         if seconds == 0:
             wrong = f"has no {name}: {_PREVENTS[name]}"

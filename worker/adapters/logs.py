@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import logging.handlers
 import re
 import select
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import structlog
 
+from retrieval_client.errors import SettingsError
 from worker.core.text.visible import printable_json, visible_line
 
 if TYPE_CHECKING:
@@ -84,13 +86,17 @@ class _Handler(logging.StreamHandler[Any]):
         return True
 
 
-def configure(settings: LogSettings) -> None:
-    """Send everything that this process logs to standard error, in one form."""
-    console = settings.format == "console" or (settings.format == "auto" and sys.stderr.isatty())
+def configure(settings: LogSettings, file: str | None = None) -> None:
+    """Send everything that this process logs to a file, or to standard error, in one form.
+
+    Raises:
+        SettingsError: the file can't be written.
+    """
+    console = settings.format == "console" or (settings.format == "auto" and not file and sys.stderr.isatty())
     renderers: list[structlog.types.Processor] = (
         [_visible, structlog.dev.ConsoleRenderer()] if console else [structlog.processors.JSONRenderer(_to_json)]
     )
-    handler = _Handler(sys.stderr)
+    handler = _file_handler(file) if file else _Handler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=_SHARED,
@@ -112,6 +118,13 @@ def configure(settings: LogSettings) -> None:
         wrapper_class=structlog.stdlib.BoundLogger,
         cache_logger_on_first_use=True,
     )
+
+
+def _file_handler(file: str) -> logging.Handler:
+    try:
+        return logging.handlers.WatchedFileHandler(file, encoding="utf-8")  # a new one once that is moved
+    except OSError as error:
+        raise SettingsError(f"--logfile: {file}: {error.strerror}") from None
 
 
 def logger(name: str) -> Any:

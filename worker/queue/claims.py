@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 log = logs.logger("worker.claims")
 
-_TAKE, _SETTLE, _GIVE_BACK = Script("take", excerpts.SHORTEN), Script("settle"), Script("give_back")
+_TAKE, _SETTLE, _REQUEUE = Script("take", excerpts.SHORTEN), Script("settle"), Script("requeue")
 _DELAY, _RENEW, _SHORTEN = Script("delay", NOW), Script("renew", NOW), Script("shorten", excerpts.SHORTEN)
 
 UNCOUNTED: Final = ""
@@ -268,8 +268,8 @@ class Claims:
         client: client of the broker, with time limits and without retries; its pool provides the connections.
         queues: names of the queues.
         name: name of the worker, HOST-PID of its main process; the views count workers by it.
-        announce: called with the lists whose owners must be renewed (`renew`), whenever they change and before they are
-            used.
+        announce: called with the lists whose owners must be renewed (`renew`), whenever they change: before they are
+            used, and after they are tidied up.
         longest: most bytes of a message; only an excerpt of a longer one is taken.
     """
 
@@ -296,12 +296,15 @@ class Claims:
         self._refused_until = float("-inf")
 
     def connect(self) -> None:
-        """Connect what has no connection, as new owners, and tidy up what lost ones held; else do nothing."""
+        """Tidy up what lost owners held, and connect what has no connection, as new ones; else do nothing."""
+        self._tidy_lost()
         for line in self._lines:
             if not line.places:
                 line.connect(self._name)
-        self._announce_places()
-        self._tidy_lost()
+        places = {*self._lost, *(place for line in self._lines for place in line.places)}
+        if places != self._announced:
+            self._announce(sorted(places))
+            self._announced = places
 
     def take(self, limit: int) -> list[ClaimedMessage]:
         """Acknowledge all messages claimed before, whose outcomes are stored, and take the next ones, without waiting.
@@ -358,13 +361,13 @@ class Claims:
             raise
         return messages
 
-    def give_back(self, messages: Sequence[ClaimedMessage]) -> None:
+    def requeue(self, messages: Sequence[ClaimedMessage]) -> None:
         """Requeue messages, in their order, before all that wait."""
         self.connect()
         for place, group in itertools.groupby(messages, attrgetter("place")):
             raws = [message.raw for message in group]
             queue, _ = keys.parse_inflight(place)
-            _GIVE_BACK.run(self._line_of(queue).ask, [place, queue], *reversed(raws))
+            _REQUEUE.run(self._line_of(queue).ask, [place, queue], *reversed(raws))
 
     def delay(self, message: ClaimedMessage, seconds: float, changed: bytes = b"") -> bool:
         """Requeue a message after some time by Redis' clock; return False if it was no longer here.
@@ -381,31 +384,23 @@ class Claims:
         tag = keys.tag(keys.parse_inflight(line.places[0])[1], next(self._numbers))
         return bool(_DELAY.run(line.ask, names, message.raw, changed, tag, seconds))
 
-    def suspect(self) -> None:
+    def disconnect(self) -> None:
         """Drop the connections; the caller keeps what it works on."""
         for line in self._lines:
             line.drop()
 
     def abandon(self) -> None:
         """Give up what was claimed and not acknowledged: the next connection requeues it."""
-        self.suspect()
+        self.disconnect()
         self._worked_on.clear()
 
     def close(self) -> None:
-        """Requeue what was claimed and not acknowledged, and forget the owners."""
-        self.abandon()
-        try:
-            self._announce_places()
-            self._tidy_lost()
-        except BaseException:  # the main process does it
-            self._announce(sorted(self._lost))
-            raise
+        """Requeue what was claimed and not acknowledged, and forget the owners.
 
-    def _announce_places(self) -> None:
-        places = {*(self._lost & self._worked_on), *(place for line in self._lines for place in line.places)}
-        if places != self._announced:
-            self._announce(sorted(places))
-            self._announced = places
+        They stay announced: the main process forgets them once more, if it has renewed them meanwhile.
+        """
+        self.abandon()
+        self._tidy_lost()
 
     def _line_of(self, queue: str) -> _Line:
         return next(line for line in self._lines if line.queue == queue)

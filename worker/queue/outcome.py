@@ -139,8 +139,7 @@ def outcome_of(
         return _retry_or_failure(job, Unavailable("Redis is away"), settings)
     except SoftTimeLimitExceeded:
         _log("job failed", job, started, **run, level="warning", error="TimedOut")
-        limit = settings.worker.soft_time_limit_seconds
-        return Outcome("FAILURE", TimedOut(f"the job ran longer than {limit} s"))
+        return Outcome("FAILURE", TimedOut("the job ran longer than its time limit"))
     except RetrievalError as error:
         level = "info" if isinstance(error, InvalidJob | NotAuthorised) else "warning"
         _log("job failed", job, started, **run, level=level, error=type(error).__name__, reason=known_reason(error))

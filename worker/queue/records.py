@@ -5,7 +5,6 @@ Nothing here knows Celery's backend, so that whoever ends a job can store its ou
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,10 +22,6 @@ if TYPE_CHECKING:
 _STORE = Script("store")
 # Where the queues are, an answered job makes room: a full Redis takes a script that begins with a removal.
 _STORE_BESIDE_QUEUES = Script("store", "redis.call('DEL', 'retrieval-worker.nothing')\n")
-
-_ENDED = re.compile(rb'\{"status": ?"(?:SUCCESS|FAILURE|REVOKED)"')
-_HEAD = 63
-"""Last of a record's bytes that hold its status and the class of its error."""
 
 
 class Record(NamedTuple):
@@ -117,27 +112,19 @@ class RecordStore:
         self._client = client
         self._store = _STORE_BESIDE_QUEUES if is_on_broker else _STORE
 
-    def put(self, records: Sequence[Record]) -> None:
-        """Store and publish records, in one step, but those of jobs that have a final one.
+    def put(self, records: Sequence[Record]) -> set[str]:
+        """Store and publish records, in one step, but those of jobs that have a final one; return the ids of these.
 
         Raises:
             redis.RedisError: some could not be stored; others may be.
         """
         if not records:
-            return
+            return set()
         names = [record_key(record.task_id) for record in records]
         values = [value for record in records for value in (record.seconds, record.value)]
-        self._store.run(self._client.execute_command, names, *values)
+        refused = self._store.run(self._client.execute_command, names, *values)
+        return {records[number - 1].task_id for number in refused}
 
     def disconnect(self) -> None:
         """Close the connections; the next command opens another one."""
         self._client.connection_pool.disconnect()
-
-    def has_ended(self, task_id: str) -> bool:
-        """Return whether a job has ended, by its record.
-
-        Raises:
-            redis.RedisError: the results' Redis is unavailable.
-        """
-        head: Any = self._client.getrange(record_key(task_id), 0, _HEAD)
-        return _ENDED.match(bytes(head)) is not None

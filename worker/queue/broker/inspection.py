@@ -122,13 +122,13 @@ class _ExpiredMessage(Exception):
     """Message that has expired, or will have before it is due."""
 
 
-def inspect(raw: bytes, rules: Rules, now: datetime) -> Delivery | DelayedMessage | Refusal:
+def inspect(raw: bytes, rules: Rules, now: datetime | None) -> Delivery | DelayedMessage | Refusal:
     """Inspect one entry of a queue.
 
     Args:
         raw: the entry.
         rules: limits for messages.
-        now: Redis' time, with its zone.
+        now: Redis' time, with its zone; None: neither `eta` nor `expires` counts.
     """
     try:
         envelope, headers = _envelope(raw, rules)
@@ -165,12 +165,12 @@ def shown_name(task: Any) -> str:
 
 
 def _task_message(
-    envelope: dict[str, Any], headers: Mapping[str, Any], rules: Rules, now: datetime
+    envelope: dict[str, Any], headers: Mapping[str, Any], rules: Rules, now: datetime | None
 ) -> Delivery | DelayedMessage:
     """Check a message for a task that this worker has; if it is not due, its body is not inspected."""
     _check_priority(envelope)
     checked = _headers(headers, rules)
-    due = _due(headers, now)
+    due = _due(headers, now) if now is not None else None
     if due is not None:
         return DelayedMessage(due.timestamp())
     body = _body(envelope)

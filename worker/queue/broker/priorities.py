@@ -27,7 +27,7 @@ A_TURN = 100
 A_TURN_BYTES = 1_048_576
 """Limits of one check; the message that exceeds the bytes is still included."""
 
-_LOOK, _GIVE_BACK = Script("look_at_priorities", excerpts.SHORTEN), Script("give_back")
+_LOOK, _REQUEUE = Script("look_at_priorities", excerpts.SHORTEN), Script("requeue")
 
 
 class PriorityMessage(NamedTuple):
@@ -72,7 +72,7 @@ def refuse(
         if isinstance(inspected, Refusal):
             refused.append((message, inspected))
         else:
-            _GIVE_BACK.run(client.execute_command, [message.place, queue], message.raw)
+            _REQUEUE.run(client.execute_command, [message.place, queue], message.raw)
     if not refused or not answer([refusal for _, refusal in refused]):
         return
     length: Any = client.xlen(keys.dead(queue))

@@ -1,15 +1,21 @@
 -- Stores and publishes records of jobs, but those of jobs that have a final one: a job has one outcome, also if it was
 -- delivered twice. Only those after which the same id may be sent again are overwritten: from the dead letters, by an
--- operator, or with a new token, by its sender. Records begin as Celery composes them.
+-- operator, or with a new token, by its sender. Records begin as Celery composes them; a key of another type is none.
 --
 -- KEYS: of each record
 -- ARGV: seconds that it is kept, and its JSON, of each
+-- Reply: the numbers of those that are not stored
+local refused = {}
 local again = {Unavailable = true, DeadLettered = true, NotAuthorised = true}
 for number, key in ipairs(KEYS) do
-    local head = redis.call('GETRANGE', key, 0, 63)
+    local head = redis.pcall('GETRANGE', key, 0, 63)
+    if type(head) ~= 'string' then head = '' end
     local failure = string.match(head, '^{"status": ?"FAILURE", ?"result": ?{"exc_type": ?"(%a+)"')
     if not string.find(head, '^{"status": ?"SUCCESS"') and (not failure or again[failure]) then
         redis.call('SETEX', key, ARGV[2 * number - 1], ARGV[2 * number])
         redis.call('PUBLISH', key, ARGV[2 * number])
+    else
+        refused[#refused + 1] = number
     end
 end
+return refused

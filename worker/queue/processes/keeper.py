@@ -45,9 +45,9 @@ _LOOK_SECONDS = 1.0
 """Interval between looks at what waits, is due or was deferred."""
 
 _TURN_SECONDS = 0.25
-_STUCK_LOOKS, _STORING_LOOKS = 4, 30
-"""Looks, each with the renewal of the owners, after which a process that has messages, runs none and gives no sign of
-life counts as stopped; the second while it stores outcomes, which takes longer if Redis is slow."""
+_STUCK_LOOKS, _LONGEST_STUCK_LOOKS = 4, 30
+"""Looks, each with the renewal of the owners, after which a process that runs no job and gives no sign of life counts
+as stopped; the second while it stores outcomes, which takes longer if Redis is slow, or if it has no messages."""
 
 
 _TIMED_OUT = TimedOut("the job ran longer than its time limit, and its process was ended")
@@ -95,7 +95,7 @@ class Keeper:
 
     Attributes:
         waiting: number of jobs that wait.
-        stuck: number → last sign of life of the processes that have messages, and do not run them: they were stopped.
+        stuck: number → last sign of life of the processes that count as stopped.
 
     Args:
         client: client of the broker, of its own.
@@ -257,19 +257,20 @@ class Keeper:
             renew(self._client.execute_command, values, life)
 
     def _find_stuck(self, slots: Mapping[int, Slot]) -> None:
-        """Find processes that have messages, look after look, and neither run a job nor give a sign of life."""
+        """Find processes that, look after look, neither run a job nor give a sign of life."""
         looks: dict[int, tuple[int, int]] = {}
+        stuck: dict[int, int] = {}
         for number, slot in slots.items():
-            is_between = slot.state not in (State.STARTING, State.RUNNING)
-            if is_between and any(self._client.llen(place) for place in slot.places):
-                signs, count = self._looks.get(number, (slot.signs, 0))
-                looks[number] = (slot.signs, count + 1 if signs == slot.signs else 1)
-        self._looks = looks
-        self.stuck = {
-            number: signs
-            for number, (signs, count) in looks.items()
-            if count >= (_STORING_LOOKS if slots[number].state == State.STORING else _STUCK_LOOKS)
-        }
+            if slot.state in (State.STARTING, State.RUNNING):
+                continue
+            signs = slot.signs
+            last_signs, count = self._looks.get(number, (signs, 0))
+            count = count + 1 if signs == last_signs else 1
+            looks[number] = signs, count
+            is_silent = count >= _STUCK_LOOKS and slot.state != State.STORING
+            if count >= _LONGEST_STUCK_LOOKS or (is_silent and any(self._client.llen(place) for place in slot.places)):
+                stuck[number] = signs
+        self._looks, self.stuck = looks, stuck
 
     def _look(self) -> None:
         waiting = 0
@@ -312,7 +313,7 @@ class Keeper:
         raw = self._message_of(process)[1]
         if not raw:
             return False
-        inspected = inspection.inspect(raw, self._rules, self._clock.read(self._client))
+        inspected = inspection.inspect(raw, self._rules, None)
         job = delivered_job(inspected) if isinstance(inspected, inspection.Delivery) else None
         state, error = ("REVOKED", records.REVOKED) if process.cause == "revoked" else ("FAILURE", _TIMED_OUT)
         record = Record(process.task_id, records.compose(process.task_id, state, records.failure(error)), self._seconds)

@@ -303,14 +303,14 @@ class Pool(BasePool):
         worker_state.total_count["jobs"] = self._ended + sum(member.slot.ended for member in self.members.values())
 
     def _keep_limits(self) -> None:
-        """End processes whose job runs too long, and those that are stuck at their start."""
+        """End processes whose job runs too long, that are stuck at their start, or that were stopped."""
         now, hard = time.monotonic(), self._hard_seconds
         for member in [*self.members.values()]:
             slot, place = member.slot, self._places[member.number]
             if member.is_killed:
                 continue
             if self._keeper.stuck.get(member.number) == slot.signs:
-                log.error("process does not run what it took: killed", pid=member.pid)
+                log.error("process gives no sign of life: killed", pid=member.pid)
                 member.end("stopped")
                 continue
             if slot.state == State.STARTING:
@@ -349,15 +349,16 @@ class Pool(BasePool):
     # --- end ----------------------------------------------------------------------------------------
 
     def on_stop(self) -> None:
-        """Let each process end what it runs, acknowledge, and exit.
+        """Let each process end what it runs, acknowledge, and exit; after SIGQUIT for a while only.
 
         Celery calls this also in its handlers of SIGQUIT and of a second Ctrl-C. While its loop runs, nothing is done
         there: the loop ends then, and with it the pool. On top of a stop that waits, the wait becomes shorter.
         """
+        seconds = self._soft_shutdown_seconds if worker_state.should_terminate else self._hard_seconds + 1.0
         if self._is_ending:
-            self._until = min(self._until, time.monotonic() + self._soft_shutdown_seconds)
+            self._until = min(self._until, time.monotonic() + seconds)
         elif self.app.processes.consumer.blueprint.state != bootsteps.RUN:
-            self._end(self._hard_seconds + 1.0)
+            self._end(seconds)
 
     def on_terminate(self) -> None:
         """Let each process end what it runs, for a while; what they hold after that is requeued."""

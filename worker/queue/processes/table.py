@@ -64,7 +64,7 @@ class Slot(ctypes.Structure):
         ended: how many jobs it has ended.
         queue_ended: the same for each queue, since it announced its lists.
         claims: how often it has claimed.
-        signs: how often it has given a sign of life while it ran no job.
+        signs: how often it has given a sign of life; while it runs a job it gives none.
         side: which of two names of its lists counts.
     """
 

@@ -146,13 +146,19 @@ def test_events_of_jobs_are_sent_while_they_are_wanted(
         client.result(task_id, timeout=180)
         return task_id
 
+    def is_wanted(task_id: str) -> bool:
+        """Whether events have been heard of a job that ended since they were enabled."""
+        enabled.add(task_id)
+        return not enabled.isdisjoint(uuids(heard, "task-succeeded"))
+
+    enabled: set[str] = set()
     environment = worker_environment(WORKER__SEND_TASK_EVENTS="false")
     with listening(stack) as (app, heard):
         with celery_worker(environment, worker_log, "--concurrency=1"):
             wait_for(lambda: heartbeats(heard))
             unwanted = answered()
             app.control.enable_events(reply=True, timeout=60, limit=1)
-            wait_for(lambda: answered() in uuids(heard, "task-succeeded"))
+            wait_for(lambda: is_wanted(answered()))
         wait_for(lambda: any(event["type"] == "worker-offline" for event in heard))
     assert unwanted not in uuids(heard, "task-received")
 

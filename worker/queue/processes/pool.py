@@ -276,13 +276,13 @@ class Pool(BasePool):
         return sum(member.slot.state in (State.RUNNING, State.STORING) for member in self.members.values())
 
     @property
-    def active(self) -> int:
+    def jobs_running(self) -> int:
         """Number of jobs that run."""
         slots = [member.slot for member in self.members.values() if member.slot.state in (State.RUNNING, State.STORING)]
         return sum(slot.count if slot.together else min(1, slot.count) for slot in slots)
 
     @property
-    def ended(self) -> int:
+    def jobs_ended(self) -> int:
         """Number of jobs that have ended."""
         return self._ended + sum(member.slot.ended for member in self.members.values())
 
@@ -317,9 +317,9 @@ class Pool(BasePool):
         self._maintain()
         consumer = self.app.processes.consumer
         self.table.head.sends_events = consumer is not None and _sends_events(consumer.event_dispatcher)
-        worker_state.total_count["jobs"] = ended = self.ended
+        worker_state.total_count["jobs"] = ended = self.jobs_ended
         # Celery's other users of these expect requests, which this process has none of.
-        heartbeat.active_requests, heartbeat.all_total_count = range(self.active), [ended]
+        heartbeat.active_requests, heartbeat.all_total_count = range(self.jobs_running), [ended]
 
     def _keep_limits(self) -> None:
         """End processes whose job runs too long, that are stuck at their start, or that were stopped."""
@@ -414,7 +414,7 @@ class Pool(BasePool):
             "max-tasks-per-child": self.options.get("maxtasksperchild") or "N/A",
             "timeouts": [self._soft_seconds, self._hard_seconds],
             "jobs": {
-                "written": self.ended,
+                "written": self.jobs_ended,
                 "writes": self._claims + sum(member.slot.claims for member in self.members.values()),
                 "largest bundle": self.app.processes.bundle,
             },

@@ -73,12 +73,12 @@ def heartbeats(heard: list[dict[str, Any]]) -> list[tuple[int, int]]:
     return [(event["active"], event["processed"]) for event in heard if event["type"] == "worker-heartbeat"]
 
 
-def test_every_event_is_sent_before_a_worker_ends(
+def test_every_event_is_sent_before_a_process_ends(
     stack: Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
-    """Events of a burst wait for each other, and for nothing once the worker is asked to stop; each is sent once."""
+    """Events of a burst wait for each other, and for nothing once their process leaves; each is sent once."""
     with listening(stack) as (_, heard):
-        with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+        with celery_worker(worker_environment(), worker_log, "--concurrency=1", "--max-tasks-per-child=100"):
             wait_for(lambda: heartbeats(heard))
             sent = [client.enqueue(JOB) for _ in range(300)]
             for task_id in sent:

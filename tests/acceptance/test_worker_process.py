@@ -67,20 +67,72 @@ def uuids(heard: list[dict[str, Any]], kind: str) -> list[str]:
     return sorted(event["uuid"] for event in heard if event["type"] == kind)
 
 
-def test_every_event_is_sent_before_a_worker_ends(
+def heartbeats(heard: list[dict[str, Any]]) -> list[tuple[int, int]]:
+    """How many jobs ran, and had ended, at each."""
+    return [(event["active"], event["processed"]) for event in heard if event["type"] == "worker-heartbeat"]
+
+
+def test_every_event_is_sent_before_a_process_ends(
     stack: Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
-    """Events wait for each other, and for nothing once the worker is asked to stop."""
+    """Events of a burst wait for each other, and for nothing once their process leaves; each is sent once."""
     with listening(stack) as (_, heard):
-        with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
-            wait_for(lambda: any(event["type"] == "worker-heartbeat" for event in heard))
-            sent = [client.enqueue(JOB) for _ in range(5)]
+        with celery_worker(worker_environment(), worker_log, "--concurrency=1", "--max-tasks-per-child=100"):
+            wait_for(lambda: heartbeats(heard))
+            sent = [client.enqueue(JOB) for _ in range(300)]
             for task_id in sent:
                 client.result(task_id, timeout=180)
             wait_for(lambda: count_held(broker) == 0)
         wait_for(lambda: any(event["type"] == "worker-offline" for event in heard))
-    for kind in ("task-received", "task-started", "task-succeeded"):
-        assert uuids(heard, kind) == sorted(sent)
+    kinds: dict[str, list[str]] = {task_id: [] for task_id in sent}
+    for event in heard:
+        if "uuid" in event:
+            kinds[event["uuid"]].append(event["type"])
+    assert [*kinds.values()] == [["task-received", "task-started", "task-succeeded"]] * len(sent)
+
+
+def test_a_job_is_heard_of_and_counted_while_it_runs(
+    stack: Stack,
+    client: Client,
+    admin: psycopg.Connection[Any],
+    locked: psycopg.Connection[Any],
+    worker_environment: Environment,
+    worker_log: Path,
+) -> None:
+    """Flower shows what may be stuck: its events do not wait for its end, and heartbeats count it."""
+    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50")
+    with listening(stack) as (_, heard), celery_worker(environment, worker_log, "--concurrency=2"):
+        wait_for(lambda: (0, 0) in heartbeats(heard))
+        task_id = client.enqueue(JOB)
+        wait_for(lambda: waiting_sessions(admin) == 1)
+        wait_for(lambda: uuids(heard, "task-received") == uuids(heard, "task-started") == [task_id])
+        wait_for(lambda: (1, 0) in heartbeats(heard))
+        locked.rollback()
+        client.result(task_id, timeout=180)
+        wait_for(lambda: (0, 1) in heartbeats(heard))
+
+
+@pytest.mark.provokes_refusals
+def test_events_that_redis_refuses_cost_no_job(
+    stack: Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """They are sent later, once each; the log says so once."""
+    others = ("&celery-task-meta-*", "&/0.celery.pidbox", "&/0.celeryev/worker.*")
+    with listening(stack) as (_, heard), celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+        wait_for(lambda: heartbeats(heard))
+        broker.acl_log_reset()
+        broker.execute_command("ACL SETUSER", "worker", "resetchannels", *others)
+        try:
+            sent = [client.enqueue(JOB) for _ in range(300)]
+            assert {client.result(task_id, timeout=180).status for task_id in sent} == {"ok"}
+            wait_for(lambda: broker.acl_log()[0]["count"] > 1)
+            assert not uuids(heard, "task-received")
+        finally:
+            broker.execute_command("ACL SETUSER", "worker", "&/0.celeryev/*")
+        wait_for(lambda: len(uuids(heard, "task-succeeded")) >= len(sent))
+        for kind in ("task-received", "task-started", "task-succeeded"):
+            assert uuids(heard, kind) == sorted(sent)
+    assert len(log_events(worker_log, "events not sent")) == 1
 
 
 def test_events_of_jobs_are_sent_while_they_are_wanted(
@@ -93,13 +145,19 @@ def test_events_of_jobs_are_sent_while_they_are_wanted(
         client.result(task_id, timeout=180)
         return task_id
 
+    def is_wanted(task_id: str) -> bool:
+        """Whether events have been heard of a job that ended since they were enabled."""
+        enabled.add(task_id)
+        return not enabled.isdisjoint(uuids(heard, "task-succeeded"))
+
+    enabled: set[str] = set()
     environment = worker_environment(WORKER__SEND_TASK_EVENTS="false")
     with listening(stack) as (app, heard):
         with celery_worker(environment, worker_log, "--concurrency=1"):
-            wait_for(lambda: any(event["type"] == "worker-heartbeat" for event in heard))
+            wait_for(lambda: heartbeats(heard))
             unwanted = answered()
             app.control.enable_events(reply=True, timeout=60, limit=1)
-            wait_for(lambda: answered() in uuids(heard, "task-succeeded"))
+            wait_for(lambda: is_wanted(answered()))
         wait_for(lambda: any(event["type"] == "worker-offline" for event in heard))
     assert unwanted not in uuids(heard, "task-received")
 

@@ -109,6 +109,22 @@ def test_a_process_that_ran_a_job_is_replaced_at_once(pool: Pool, broker: redis.
     assert pool._places[0].deaths == 0
 
 
+def test_a_process_asked_to_leave_at_its_start_does_not_act_as_the_main_one(pool: Pool, tmp_path: Path) -> None:
+    """Not for a moment: it would say that the worker stops."""
+    said = tmp_path / "said"
+    signalled = {signal.SIGTERM}
+    os.register_at_fork(after_in_child=lambda: [os.kill(os.getpid(), number) for number in signalled])
+    former = signal.signal(signal.SIGTERM, lambda *_: said.touch())
+    try:
+        pool.start()
+        pool.shrink()
+        drive(pool, lambda: not pool.members)
+    finally:
+        signal.signal(signal.SIGTERM, former)
+        signalled.clear()
+    assert not said.exists()
+
+
 def hang(*_: Any, **__: Any) -> Any:
     """Run until this process is ended."""
     threading.Event().wait()

@@ -30,12 +30,12 @@ DOCUMENTED: dict[tuple[str, str], str] = {
 """The same of what Celery documents for subclasses: steps, and the pool that ``worker_pool`` names."""
 
 USED = (
-    "celery.app.task:Context",
     "celery.worker.autoscale:AUTOSCALE_KEEPALIVE",
-    "celery.worker.state:total_count",
+    "celery.worker.heartbeat:active_requests",
+    "celery.worker.heartbeat:all_total_count",
     "celery.worker.state:revoked",
+    "celery.worker.state:total_count",
     "kombu.connection:resolve_aliases",
-    "kombu.serialization:register",
     "kombu.utils.json:dumps",
     "psycopg:Pipeline._communicate_gen",
     "psycopg:Pipeline._enqueue_sync",

@@ -1,8 +1,11 @@
-"""Events of jobs, for Flower, as Celery sends them; sent by the process that runs the jobs, some at a time."""
+"""Events of jobs, for Flower, as Celery sends them; sent by a thread of the process that runs the jobs."""
 
 from __future__ import annotations
 
+import signal
+import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from celery.signals import task_postrun, task_prerun
@@ -12,7 +15,7 @@ from worker.adapters import logs
 from worker.queue.summaries import summarise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from celery import Celery
 
@@ -22,11 +25,19 @@ if TYPE_CHECKING:
 log = logs.logger("worker.events")
 
 _SECONDS, _AT_ONCE = 0.25, 256
-"""Longest time that events are kept, and most of them: each alone would cost a round trip."""
+"""Time that an event waits for others, and most of them in a message: each alone would cost a round trip."""
+
+_MOST_KEPT = 8192
+"""Events that are kept while Redis takes none; the oldest are dropped."""
+
+_LAST_SECONDS = 2.0
+"""Time that a process waits at its end until its events are sent."""
 
 
 class Events:
     """Events of a process.
+
+    A job's thread only keeps them: what keeps Redis from taking them keeps no job from its end.
 
     Args:
         app: the Celery app.
@@ -38,15 +49,18 @@ class Events:
         self._app = app
         self._hostname = hostname
         self._head = head
+        self._kept: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_MOST_KEPT)
+        self._is_needed = threading.Event()
+        self._is_ending = threading.Event()
+        self._sender: threading.Thread | None = None
         self._dispatcher: Any = None
-        self._flushed = 0.0
-        self._is_failing = False
+        self._is_failing = self._is_dropping = False
 
     def begun(self, jobs: Sequence[DeliveredJob]) -> None:
         """Tell that jobs were received, and begin."""
         for job in jobs if self._head.sends_events else ():
             headers = job.headers
-            self._send(
+            self._keep(
                 "task-received",
                 uuid=job.id,
                 name=job.task,
@@ -58,7 +72,7 @@ class Events:
                 eta=None,
                 expires=headers.get("expires"),
             )
-            self._send("task-started", uuid=job.id)
+            self._keep("task-started", uuid=job.id)
 
     def starting(self, job: DeliveredJob) -> None:
         """Send Celery's signal before a job, for who listens to it in this process."""
@@ -77,45 +91,64 @@ class Events:
             return
         if isinstance(outcome.result, RetrievalError):
             kind = "task-retried" if outcome.state == "RETRY" else "task-failed"
-            self._send(kind, uuid=job.id, exception=type(outcome.result).__name__, traceback="")
+            self._keep(kind, uuid=job.id, exception=type(outcome.result).__name__, traceback="")
         else:
-            self._send("task-succeeded", uuid=job.id, result=repr(outcome.result), runtime=seconds)
-        if time.monotonic() - self._flushed > _SECONDS:
-            self.flush()
+            self._keep("task-succeeded", uuid=job.id, result=repr(outcome.result), runtime=seconds)
 
     def revoked(self, job: DeliveredJob) -> None:
         """Tell that a revoked job will not run."""
         if self._head.sends_events:
-            self._send("task-revoked", uuid=job.id, terminated=False, signum=None, expired=False)
+            self._keep("task-revoked", uuid=job.id, terminated=False, signum=None, expired=False)
 
-    def _send(self, kind: str, **fields: Any) -> None:
-        self._try(lambda: self._connected().send(kind, **fields))
+    def _keep(self, kind: str, **fields: Any) -> None:
+        """Keep an event of this moment for the thread that sends them, which begins with the first one."""
+        if len(self._kept) == _MOST_KEPT and not self._is_dropping:
+            self._is_dropping = True
+            log.warning("events dropped", kept=_MOST_KEPT)
+        self._kept.append((kind, fields | {"timestamp": time.time()}))
+        if not self._is_needed.is_set():
+            self._is_needed.set()
+        if self._sender is None:
+            self._sender = threading.Thread(target=self._send_until_end, name="events", daemon=True)
+            self._sender.start()
 
-    def _try(self, send: Callable[[], object]) -> None:
-        """Send; the first failure of an outage is logged, and jobs go on without events."""
-        try:
-            send()
-            self._is_failing = False
-        except Exception as error:  # noqa: BLE001 -- of any broker
-            if not self._is_failing:
-                log.warning("events not sent", error=type(error).__name__)
-            self._is_failing = True
+    def _send_until_end(self) -> None:
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, signal.valid_signals()
+        )  # they interrupt what the main thread waits for
+        is_last = False
+        while not is_last:
+            self._is_needed.wait()
+            self._is_needed.clear()  # before what it announces is looked at, else a last event may wait for ever
+            is_last = self._is_ending.wait(_SECONDS)
+            try:
+                self._send_kept()
+                self._is_failing = self._is_dropping = False
+            except Exception as error:  # noqa: BLE001 -- of any broker
+                if not self._is_failing:  # the first one of an outage
+                    log.warning("events not sent", error=type(error).__name__)
+                self._is_failing = True
+                self._is_needed.set()
 
-    def _connected(self) -> Any:
+    def _send_kept(self) -> None:
+        """Send all; what could not be sent is kept for the next time, before the others."""
         if self._dispatcher is None:
             self._dispatcher = self._app.events.Dispatcher(
                 self._app.connection_for_write(),
                 hostname=self._hostname,
+                buffer_while_offline=False,
                 buffer_group={"task"},
                 buffer_limit=_AT_ONCE,
-                on_send_buffered=None,
             )
-            self._flushed = time.monotonic()
-        return self._dispatcher
+        self._dispatcher.flush()
+        while self._kept:
+            kind, fields = self._kept.popleft()
+            self._dispatcher.send(kind, **fields)
+        self._dispatcher.flush()
 
-    def flush(self) -> None:
-        """Send what is kept; what could not be sent is kept for the next time."""
-        if self._dispatcher is None:
-            return
-        self._flushed = time.monotonic()
-        self._try(lambda: self._dispatcher.flush(errors=True, groups=["task"]))
+    def close(self) -> None:
+        """Send what is kept, if that is possible soon."""
+        self._is_ending.set()
+        self._is_needed.set()
+        if self._sender is not None:
+            self._sender.join(_LAST_SECONDS)

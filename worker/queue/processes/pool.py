@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from celery import bootsteps, signals
 from celery.concurrency.base import BasePool
+from celery.worker import heartbeat
 from celery.worker import state as worker_state
 
 from worker.adapters import logs
@@ -174,10 +175,14 @@ class Pool(BasePool):
         read, write = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        with self._no_fork:
-            pid = os.fork()
-        if pid == 0:
-            self._be_process(number, slot, write)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until the process is rid of Celery's handler
+        try:
+            with self._no_fork:
+                pid = os.fork()
+            if pid == 0:
+                self._be_process(number, slot, write)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         os.close(write)
         self.members[number] = Member(number, slot, pid, read)
         if self._hub is not None:
@@ -187,12 +192,13 @@ class Pool(BasePool):
         """Run a process, in the child; never returns."""
         status = 1
         try:
+            for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1):
+                signal.signal(ignored, signal.SIG_IGN)  # the main process's; its slot says as well that it must leave
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             _leave_parents_files({pipe, self._alive})
             self.app.processes.number = number
             options = self.options
             limits = (self._soft_seconds, options.get("maxtasksperchild"), options.get("max_memory_per_child"))
-            for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1):  # the main process's
-                signal.signal(ignored, signal.SIG_IGN)
             self.app.set_current()
             signals.worker_process_init.send(sender=None)
             self.app.processes.run(slot, self.table.head, self.hostname, limits, self._alive)
@@ -270,6 +276,17 @@ class Pool(BasePool):
         return sum(member.slot.state in (State.RUNNING, State.STORING) for member in self.members.values())
 
     @property
+    def jobs_running(self) -> int:
+        """Number of jobs that run."""
+        slots = [member.slot for member in self.members.values() if member.slot.state in (State.RUNNING, State.STORING)]
+        return sum(slot.count if slot.together else min(1, slot.count) for slot in slots)
+
+    @property
+    def jobs_ended(self) -> int:
+        """Number of jobs that have ended."""
+        return self._ended + sum(member.slot.ended for member in self.members.values())
+
+    @property
     def waiting(self) -> int:
         """Number of jobs that wait."""
         return self._keeper.waiting
@@ -300,7 +317,9 @@ class Pool(BasePool):
         self._maintain()
         consumer = self.app.processes.consumer
         self.table.head.sends_events = consumer is not None and _sends_events(consumer.event_dispatcher)
-        worker_state.total_count["jobs"] = self._ended + sum(member.slot.ended for member in self.members.values())
+        worker_state.total_count["jobs"] = ended = self.jobs_ended
+        # Celery's other users of these expect requests, which this process has none of.
+        heartbeat.active_requests, heartbeat.all_total_count = range(self.jobs_running), [ended]
 
     def _keep_limits(self) -> None:
         """End processes whose job runs too long, that are stuck at their start, or that were stopped."""
@@ -395,7 +414,7 @@ class Pool(BasePool):
             "max-tasks-per-child": self.options.get("maxtasksperchild") or "N/A",
             "timeouts": [self._soft_seconds, self._hard_seconds],
             "jobs": {
-                "written": self._ended + sum(member.slot.ended for member in self.members.values()),
+                "written": self.jobs_ended,
                 "writes": self._claims + sum(member.slot.claims for member in self.members.values()),
                 "largest bundle": self.app.processes.bundle,
             },

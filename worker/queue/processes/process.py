@@ -162,7 +162,7 @@ class Process:
             self._claims.acknowledge()
         with contextlib.suppress(*_OUTAGES):
             self._claims.close()
-        self._events.flush()
+        self._events.close()
         self._wake.close()
 
     def _stop(self, *_: object) -> None:
@@ -197,7 +197,6 @@ class Process:
         messages = self._claims.take(self._claim_limit)
         if not messages and not self._must_stop():
             self._slot.state = State.IDLE
-            self._events.flush()
             messages = self._claims.wait(IDLE_SECONDS, self._wake.fileno())
         if messages:
             try:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import redis
 from celery import Celery, chord, group
 from tests.waiting import wait_for, waiting_sessions
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import psycopg
-    import redis
 
     from worker.cli.devstack.stack import Stack
 
@@ -223,18 +223,49 @@ def test_a_chain_s_next_job_is_answered(
             assert result.id != result.parent.id
 
 
-def test_a_chord_hands_the_answers_to_a_task_of_the_app(
-    app: Celery, broker: redis.Redis, worker_environment: Environment, worker_log: Path, stack: Stack
-) -> None:
-    """Where the settings allow it, and the worker's user of Redis may write to the app's queue."""
+@pytest.fixture
+def results(stack: Stack) -> Iterator[redis.Redis]:
+    """The results' Redis."""
+    with redis.Redis.from_url(stack.redis.url(1)) as made:
+        yield made
+
+
+@pytest.fixture
+def with_callbacks(worker_environment: Environment, stack: Stack) -> dict[str, str]:
+    """A worker that sends them, as a user of Redis that may write to the app's queue."""
     urls = dict(zip(("CELERY_BROKER_URL", "CELERY_RESULT_BACKEND"), operator_urls(stack), strict=True))
-    environment = worker_environment(WORKER__ALLOW_CALLBACKS="true") | urls
-    collect = app.signature("collect").set(queue="mine")
-    with celery_worker(environment, worker_log, "--concurrency=1"):
-        chord([signature(JOB, app=app), signature(JOB, app=app)], app=app)(collect)
+    return worker_environment(WORKER__ALLOW_CALLBACKS="true") | urls
+
+
+def test_a_chord_hands_the_answers_to_a_task_of_the_app(
+    app: Celery, broker: redis.Redis, results: redis.Redis, with_callbacks: dict[str, str], worker_log: Path
+) -> None:
+    """Also if a process died that had stored another answer, and one that had claimed to end the chord."""
+    parts = [signature(JOB, app=app), signature(JOB, app=app)]
+    made = chord(parts, app=app)(app.signature("collect").set(queue="mine"))
+    group_id = made.parent.id
+    app.backend.store_result(made.parent.results[0].id, {"status": "empty"}, "SUCCESS")
+    results.set(f"celery-taskset-meta-{group_id}.c", "claim of a dead process")  # Celery 5.7 has such claims
+    with celery_worker(with_callbacks, worker_log, "--concurrency=1"):
+        wait_for(lambda: results.scard(f"celery-taskset-meta-{group_id}.d") == 2 or broker.llen("mine"))
+        results.delete(f"celery-taskset-meta-{group_id}.c")
         wait_for(lambda: broker.llen("mine") == 1)
+        wait_for(lambda: is_clean(broker))
     ((answers,), *_) = json.loads(base64.b64decode(json.loads(broker.rpop("mine"))["body"]))
-    assert [len(read(RetrieveTopK, answer).chunks) for answer in answers] == [15, 15]
+    assert answers[0] == {"status": "empty"}
+    assert [len(read(RetrieveTopK, answer).chunks) for answer in answers[1:]] == [15]
+
+
+def test_an_error_callback_of_the_worker_s_own_is_a_job(
+    app: Celery, with_callbacks: dict[str, str], worker_log: Path
+) -> None:
+    """Of a job, and of a chord's body that will not run; not called by the process, which sends them."""
+    told = [signature(JOB, app=app).set(immutable=True, task_id=name) for name in ("told", "told-of-body")]
+    with celery_worker(with_callbacks, worker_log, "--concurrency=1"):
+        signature(WRONG, app=app).on_error(told[0]).apply_async()
+        chord([signature(WRONG, app=app)], app=app)(app.signature("collect").set(queue="mine").on_error(told[1]))
+        for each in told:
+            assert read(RetrieveTopK, app.AsyncResult(each.options["task_id"]).get(timeout=60)).chunks
 
 
 def test_an_error_callback_is_sent_and_a_chain_s_rest_fails(

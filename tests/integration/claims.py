@@ -92,7 +92,8 @@ class Worker:
         self._queues = queues or (QUEUE,)
         self._rules = rules
         self._table = Table(1)
-        self._app = Celery(set_as_current=False)
+        self._app = Celery(broker=url, set_as_current=False)
+        self._app.conf.task_default_queue = QUEUE
         self._clients = contextlib.ExitStack()
         self._alive, self._parent = os.pipe()
         self._bundle = bundle
@@ -120,6 +121,7 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self._clients.close()
+        self._app.close()
         for end in (self._alive, self._parent):
             os.close(end)
 

@@ -13,7 +13,7 @@ import redis
 from kombu import Connection, Producer
 from tests.waiting import wait_for
 
-from retrieval_client.errors import DeadLettered
+from retrieval_client.errors import DeadLettered, TimedOut
 from worker.queue import records
 from worker.queue.broker import keys
 from worker.queue.broker.dead_letters import every
@@ -160,14 +160,38 @@ def test_the_rest_of_a_chain_fails_with_a_refused_job(url: str, broker: redis.Re
     assert [letter.reason for letter in every(broker, QUEUE)] == [reason]
 
 
-def test_an_answered_job_that_comes_again_after_its_expiry_fails_nothing(url: str, broker: redis.Redis) -> None:
-    """Only its acknowledgement was lost: its answer stands, and the chain went on."""
-    broker.lpush(QUEUE, first_of_a_chain(expires=EXPIRED), envelope("later"))
-    answer = records.compose("first", "SUCCESS", {"status": "ok"})
-    RecordStore(broker, is_on_broker=True).put([Record("first", answer, 60)])
+def store_success(broker: redis.Redis, task_id: str) -> None:
+    answer = records.compose(task_id, "SUCCESS", {"status": "ok"})
+    RecordStore(broker, is_on_broker=True).put([Record(task_id, answer, 60)])
+
+
+@pytest.mark.parametrize("reason", ["expired", "max_deliveries"])
+def test_the_chain_of_an_answered_job_goes_on(url: str, broker: redis.Redis, reason: str) -> None:
+    """Its process stored the answer, which stands, and may have died before it sent the next job."""
+    message = first_of_a_chain(expires=EXPIRED if reason == "expired" else None)
+    if reason == "max_deliveries":
+        broker.hset(keys.deliveries(QUEUE), keys.digest(message), RULES.max_deliveries)
+    broker.lpush(QUEUE, message)
+    store_success(broker, "first")
     with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
-        assert worker.take(1) == ["later"]
+        assert worker.take(1) == ["next"]
+        assert worker.jobs[0].args == [{"status": "ok"}]
         assert stored_failures(broker) == {}
+    assert places(broker) == {}
+
+
+def test_a_failure_that_stands_fails_the_chain_of_a_job_that_succeeds_when_it_comes_again(
+    url: str, broker: redis.Redis
+) -> None:
+    """Whoever waits for the end of the chain is told what was told of the job."""
+    broker.lpush(QUEUE, first_of_a_chain())
+    failure = records.compose("first", "FAILURE", records.failure(TimedOut("before")))
+    RecordStore(broker, is_on_broker=True).put([Record("first", failure, 60)])
+    with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
+        assert worker.take(1) == ["first"]
+        assert [(type(error), error.message) for error in stored_failures(broker).values()] == [
+            (TimedOut, "before")
+        ] * 2
     assert places(broker) == {}
 
 
@@ -203,6 +227,20 @@ def test_a_job_that_expires_while_it_runs_into_its_time_limit_fails_its_chain(ur
         worker.slot.begin(place, [("retrieve_top_k", "first", 0)], 1.0, together=False)
         worker.settle("time limit")
         assert [*stored_failures(broker)] == ["next"]
+    assert places(broker) == {}
+
+
+def test_the_chain_of_a_job_that_was_killed_after_it_was_answered_goes_on(url: str, broker: redis.Redis) -> None:
+    """Its answer stands, not the time limit."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, first_of_a_chain())
+    store_success(broker, "first")
+    with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
+        worker.slot.announce([place])
+        worker.slot.begin(place, [("retrieve_top_k", "first", 0)], 1.0, together=False)
+        worker.settle("time limit")
+        assert worker.take(1) == ["next"]
+        assert stored_failures(broker) == {}
     assert places(broker) == {}
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import redis
 from celery.app.task import Context
 from kombu.exceptions import OperationalError
 
+from retrieval_client.errors import RetrievalError
+from retrieval_client.jobs import as_error
 from worker.adapters import logs
-from worker.queue import codec, records
+from worker.queue import records
 from worker.queue.records import Record
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
-    from retrieval_client.errors import RetrievalError
+    from worker.queue.codec import JobResult
     from worker.queue.outcome import DeliveredJob
     from worker.queue.records import RecordStore
 
@@ -41,64 +44,88 @@ class FurtherTasks:
         self._store = store
         self._seconds = seconds
 
-    def send(self, job: DeliveredJob, result: codec.JobResult | RetrievalError, state: str) -> None:
+    def send(self, job: DeliveredJob, result: JobResult | RetrievalError, state: str) -> bool:
         """Send what a job names for its end, whose record is stored; what can't be understood is logged, not sent.
+
+        By the record that stands: whoever stored it may have died, and a job that comes again ends as it did before.
 
         Args:
             job: the job.
-            result: its answer or its error.
+            result: its answer or its error, if its sender wants no record.
             state: its state, as Celery calls it.
+
+        Returns:
+            False: another process has claimed to end its chord, and may have died since; call again, after a pause.
 
         Raises:
             redis.ConnectionError: Redis is away; the job may be answered again.
         """
         if not job.further or not any(job.further.values()):
-            return
+            return True
         request = Context(job.headers, delivery_info={}, **job.further)
+        with self._logged(job.id):
+            if not request.ignore_result and (record := self._store.get(job.id)):
+                state, value = record["status"], record["result"]
+                result = value if state == "SUCCESS" else as_error(value)
+        with self._logged(job.id):
+            if not self._end_chord(request, result, state):
+                return False
+        with self._logged(job.id):
+            self._send(request, result, state)
+        return True
+
+    @contextlib.contextmanager
+    def _logged(self, task_id: str) -> Iterator[None]:
         try:
-            if isinstance(result, codec.JobResult):
-                self._succeed(request, result)
-            else:
-                self._fail(request, result, state)
+            yield
         except Exception as error:  # noqa: BLE001 -- of any signature that a sender writes
             if isinstance(error.__cause__ if isinstance(error, OperationalError) else error, _OUTAGES):
                 raise redis.ConnectionError("further tasks not sent") from None
             fields = {"error": type(error).__name__, "where": logs.where(error)}
-            log.error("further tasks not sent", task_id=job.id, **fields)  # noqa: TRY400 -- a trace may quote the job
+            log.error("further tasks not sent", task_id=task_id, **fields)  # noqa: TRY400 -- a trace may quote the job
 
-    def _succeed(self, request: Any, result: codec.JobResult) -> None:
+    def _end_chord(self, request: Any, result: Any, state: str) -> bool:
+        """Tell the chords that a job, or the rest of its chain, is a part of; whoever completes one sends its body."""
+        if isinstance(result, RetrievalError):
+            options: dict[str, Any] = {"store_result": False, "call_errbacks": False, "state": state}
+            self._app.backend.mark_as_failure(request.id, result, request=request, **options)
+        else:
+            self._app.backend.mark_as_done(request.id, result, request=request, store_result=False)
+        chained = [options.get("group_id") for options in _chained(request.chain) if options.get("chord")]
+        return not any(map(self._is_claimed, [request.group, *chained] if request.chord else chained))
+
+    def _is_claimed(self, group: str) -> bool:
+        """Whether a chord is complete, though not sent: a process claims that, in versions of Celery with the key d."""
+        key, client = self._app.backend.get_key_for_group, self._app.backend.client
+        with client.pipeline() as pipe:
+            ended, size, more = pipe.scard(key(group, ".d")).get(key(group, ".s")).get(key(group, ".t")).execute()
+        return size is not None and ended == int(size) + int(more or 0)
+
+    def _send(self, request: Any, result: Any, state: str) -> None:
+        """Send callbacks and the next task of a chain, or error callbacks; the rest of a chain fails with its job."""
         family = {"parent_id": request.id, "root_id": request.root_id or request.id}
+        chain = [*(request.chain or [])]
+        if isinstance(result, RetrievalError):
+            ids = [options["task_id"] for options in _chained(chain) if options.get("task_id")]
+            value = records.failure(result)
+            self._store.put([Record(id_, records.compose(id_, state, value), self._seconds) for id_ in ids])
+            for errback in request.errbacks or []:
+                self._signature(errback).apply_async((request.id,), **family)
+            return
         for callback in request.callbacks or []:
             self._signature(callback).apply_async((result,), **family)
-        chain = [*(request.chain or [])]
         if chain:
-            following = self._signature(chain.pop())
-            following.apply_async((result,), chain=chain, **family)
-        self._app.backend.mark_as_done(request.id, result, request=request, store_result=False)
-
-    def _fail(self, request: Any, error: RetrievalError, state: str) -> None:
-        """Tell a chord and error callbacks; the rest of a chain fails with its job."""
-        try:
-            self._app.backend.mark_as_failure(request.id, error, request=request, store_result=False, state=state)
-        finally:
-            value = records.failure(error)
-            self._store.put(
-                [
-                    Record(id_, records.compose(id_, state, value), self._seconds)
-                    for id_ in _chained(request.chain or [])
-                ]
-            )
+            self._signature(chain.pop()).apply_async((result,), chain=chain, **family)
 
     def _signature(self, fields: Mapping[str, Any]) -> Any:
         return self._app.signature(fields)
 
 
-def _chained(chain: Sequence[Any]) -> Iterator[str]:
-    """Yield the ids of a chain's tasks; a chord in it ends as its body does."""
-    remaining = [*chain]
+def _chained(chain: Sequence[Any] | None) -> Iterator[dict[str, Any]]:
+    """Yield the options of a chain's tasks; a chord in it ends as its body does."""
+    remaining = [*(chain or [])]
     while remaining:
         fields = remaining.pop()
-        if task_id := fields.get("options", {}).get("task_id"):
-            yield task_id
+        yield fields.get("options", {})
         if fields.get("subtask_type") == "chord" and (body := fields.get("kwargs", {}).get("body")):
             remaining.append(body)

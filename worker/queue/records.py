@@ -125,6 +125,12 @@ class RecordStore:
         refused = self._store.run(self._client.execute_command, names, *values)
         return {records[number - 1].task_id for number in refused}
 
+    def get(self, task_id: str) -> dict[str, Any] | None:
+        """Return a job's record, if it has one."""
+        value: Any = self._client.get(record_key(task_id))
+        record: dict[str, Any] | None = value and codec.parse(value)
+        return record
+
     def disconnect(self) -> None:
         """Close the connections; the next command opens another one."""
         self._client.connection_pool.disconnect()

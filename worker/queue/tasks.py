@@ -47,7 +47,7 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
 
 def _define(app: Celery, name: str) -> None:
     @app.task(shared=False, name=name, typing=False)
-    def task(*_: Any, **__: Any) -> None:
+    def task(_: Any = None, **__: Any) -> None:  # one argument: Celery calls an error callback that has more itself
         raise NotImplementedError("the worker's processes answer jobs themselves: Celery runs none")
 
 

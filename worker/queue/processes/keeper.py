@@ -319,8 +319,8 @@ class Keeper:
         record = Record(process.task_id, records.compose(process.task_id, state, records.failure(error)), self._seconds)
         try:
             self._store.put([] if job and job.headers["ignore_result"] else [record])
-            if job:
-                self._further.send(job, error, state)
+            if job and not self._further.send(job, error, state):
+                raise _UnstoredError("chord not sent")
         except (redis.RedisError, OSError) as failed:
             raise _UnstoredError(type(failed).__name__) from None
         self._client.lrem(process.place, 1, raw)  # type: ignore[arg-type] # redis-py knows text only

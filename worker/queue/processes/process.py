@@ -262,17 +262,16 @@ class Process:
             [records.refusal(refusal.id, refusal.error, seconds) for _, refusal in refused if refusal.id]
         )
         for message, refusal in refused:
-            if refusal.id in answered and refusal.reason in {"expired", "max_deliveries"}:
-                continue
-            self._send_further(message, refusal)
-            self._dead_letter(message, refusal)
+            self._send_of_refused(message, refusal)
+            if refusal.id not in answered or refusal.reason not in {"expired", "max_deliveries"}:
+                self._dead_letter(message, refusal)
 
-    def _send_further(self, message: ClaimedMessage, refusal: Refusal) -> None:
-        """Send what a refused job names for its failure, if its message can be read without risk."""
+    def _send_of_refused(self, message: ClaimedMessage, refusal: Refusal) -> None:
+        """Send what a refused job names for its end, if its message can be read without risk."""
         if self._rules.callbacks and not refusal.may_kill:
             inspected = inspection.inspect(message.raw, self._rules, None)
             if isinstance(inspected, Delivery):
-                self._further.send(delivered_job(inspected), refusal.error, "FAILURE")
+                self._send_further(delivered_job(inspected), refusal.error, "FAILURE")
 
     def _dead_letter(self, message: ClaimedMessage, refusal: Refusal) -> None:
         letter = dead_letters.compose(message.raw, refusal, self._rules, self._clock.read(self._client))
@@ -290,7 +289,7 @@ class Process:
         revoked = [claimed for claimed in jobs if revocation_key(claimed.job.id) in self._revoked]
         self._store_all([records.revocation(claimed.job.id, self._limits.result_seconds) for claimed in revoked])
         for claimed in revoked:
-            self._further.send(claimed.job, records.REVOKED, "REVOKED")
+            self._send_further(claimed.job, records.REVOKED, "REVOKED")
             self._events.revoked(claimed.job)
             log.warning("job revoked", task_id=claimed.job.id)
         return [claimed for claimed in jobs if claimed not in revoked]
@@ -354,7 +353,7 @@ class Process:
             if outcome.state == "RETRY":
                 self._retry(claimed, outcome)
             else:
-                self._further.send(claimed.job, outcome.result, outcome.state)
+                self._send_further(claimed.job, outcome.result, outcome.state)
                 if refusal := _refuse_failed(claimed, outcome.result):
                     self._dead_letter(claimed.message, refusal)
             self._events.ended(claimed.job, outcome, seconds)
@@ -411,6 +410,18 @@ class Process:
                 pause = min(max(2 * pause, _PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
                 self._wake.wait(pause)
         return set()
+
+    def _send_further(self, job: DeliveredJob, result: JobResult | RetrievalError, state: str) -> None:
+        """Send a job's further tasks; nothing is acknowledged while another process may be dying of its chord.
+
+        Raises:
+            _UnstoredError: the process must stop.
+        """
+        while not self._further.send(job, result, state):
+            if self._must_stop():
+                raise _UnstoredError
+            self._slot.signs += 1
+            self._wake.wait(_PAUSE_SECONDS)
 
     # --- limits -------------------------------------------------------------------------------------
 

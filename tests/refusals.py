@@ -1,4 +1,4 @@
-"""What Redis refused to the users that are shipped."""
+"""Commands that Redis refused to the users that are shipped."""
 
 from __future__ import annotations
 

@@ -69,3 +69,28 @@ class SettingsError(RetrievalError):
 
 class InternalError(RetrievalError):
     """A bug of this project: report it with the task id; the worker's log has the details."""
+
+
+def as_error(failure: object) -> RetrievalError:
+    """Return the failure of a record as an error of the class that it names.
+
+    Its own words are passed on only of the contract's errors.
+    """
+    said = failure if isinstance(failure, dict) else {}
+    name, message = said.get("exc_type"), said.get("exc_message")
+    kind = globals().get(name) if isinstance(name, str) else None
+    if isinstance(kind, type) and issubclass(kind, RetrievalError):
+        words = message if isinstance(message, list) else [message]
+        return kind(printable(" ".join(word for word in words if isinstance(word, str))))
+    return InternalError(f"the job failed ({printable(name) if isinstance(name, str) else None})")
+
+
+def printable(text: str) -> str:
+    r"""Return a text for a terminal, with its control characters spelled out.
+
+    >>> print(printable("a" + chr(27) + "[31mb é"))
+    a\x1b[31mb é
+    """
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )

@@ -26,7 +26,7 @@ from retrieval_client.contract.base import LEAST_SECRET_BYTES, AnswerT
 from retrieval_client.contract.jobs import Job
 from retrieval_client.contract.message import ENDED, Record, compose, read_record
 from retrieval_client.contract.registry import TASKS, task_of
-from retrieval_client.errors import InvalidJob, RetrievalError, TimedOut, Unavailable
+from retrieval_client.errors import InvalidJob, RetrievalError, TimedOut, Unavailable, as_error, printable
 from retrieval_client.json_values import path_of_large
 
 if TYPE_CHECKING:
@@ -421,28 +421,3 @@ def reader_of(task_name: str | None) -> TypeAdapter[Any]:
     kinds = tuple(task.answer for task in TASKS if task_name in {None, task.name})
     union: Any = Union[kinds]  # noqa: UP007 -- the types are known only at run time
     return TypeAdapter(union)
-
-
-def as_error(failure: object) -> RetrievalError:
-    """Return the failure of a record as an error of the class that it names.
-
-    Its own words are passed on only of the contract's errors.
-    """
-    said = failure if isinstance(failure, dict) else {}
-    name, message = said.get("exc_type"), said.get("exc_message")
-    kind = getattr(errors, name, None) if isinstance(name, str) else None
-    if isinstance(kind, type) and issubclass(kind, RetrievalError):
-        words = message if isinstance(message, list) else [message]
-        return kind(printable(" ".join(word for word in words if isinstance(word, str))))
-    return errors.InternalError(f"the job failed ({printable(name) if isinstance(name, str) else None})")
-
-
-def printable(text: str) -> str:
-    r"""Return a text for a terminal, with its control characters spelled out.
-
-    >>> print(printable("a" + chr(27) + "[31mb é"))
-    a\x1b[31mb é
-    """
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
-    )

@@ -15,8 +15,8 @@ from typing_extensions import Self
 
 from retrieval_client.contract.base import parse_part
 from retrieval_client.contract.registry import TASKS, task_of
-from retrieval_client.errors import InternalError, NotAuthorised, TimedOut, Unavailable
-from retrieval_client.jobs import Outcome, TaskId, as_error, as_job, reader_of, signed
+from retrieval_client.errors import InternalError, NotAuthorised, TimedOut, Unavailable, as_error
+from retrieval_client.jobs import Outcome, TaskId, as_job, reader_of, signed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -391,7 +391,7 @@ def test_a_wrong_set_up_stops_the_start_with_one_sentence(
 
 
 def refused_start(environment: dict[str, str], *options: str) -> str:
-    """What a worker says that does not start, with exit code 78."""
+    """Return the output of a worker that does not start, with exit code 78."""
     command = [sys.executable, "-m", "celery", "-A", "worker.app", "worker", *options]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180, check=False)
     assert done.returncode == 78

@@ -9,8 +9,7 @@ import redis
 from celery.app.task import Context
 from kombu.exceptions import OperationalError
 
-from retrieval_client.errors import RetrievalError
-from retrieval_client.jobs import as_error
+from retrieval_client.errors import RetrievalError, as_error
 from worker.adapters import logs
 from worker.queue import records
 from worker.queue.records import Record

@@ -106,9 +106,7 @@ inline count_death(m) {
 }
 
 inline forget(m) { /* HDEL of its count and its mark */
-#ifndef BUG_COUNT_LEFT
     count[m] = 0; mark[m] = 0
-#endif
 }
 
 inline settle_lua(list, mode, number) {
@@ -121,6 +119,7 @@ inline settle_lua(list, mode, number) {
             :: mode == COUNTED -> place[i] = QUEUE; count_death(i)
             :: mode == NUMBER && number == k ->
                 place[i] = DEFERRED;
+                assert(slot_job[w] == NONE || slot_job[w] == i);    /* a death counts of the message that ran */
 #ifndef BUG_NO_RECOUNT
                 count_death(i)
 #endif
@@ -321,6 +320,9 @@ inline claimed(list) { /* Claims._claimed; Slot.begin_reading */
     :: held ->
         MAY_DIE;
         work = list; side = 1 - side;
+#ifdef BUG_ACK_BEFORE_STORE
+        acknowledge_list(work);
+#endif
         state[w] = STORING; slot_place[w] = work; slot_job[w] = NONE; together[w] = (held == 3)
     :: else -> state[w] = IDLE; slot_place[w] = NONE; slot_job[w] = NONE; together[w] = false
     fi
@@ -332,11 +334,11 @@ inline claimed(list) { /* Claims._claimed; Slot.begin_reading */
 
 proctype Process(byte w) {
     byte cur = NONE, work = NONE, answered = NONE, lost;
-    byte side, limit, held, spent, over, alone, m, own;
+    byte side, limit = 2, held, spent, over, alone, m, own;
     bool has_ended;
 
 forked: /* Pool._fork */
-    atomic { alive[w] -> limit = 1 };
+    alive[w];
 
 claim: /* Claims.take */
     if :: work != NONE -> answered = work; work = NONE :: else fi;
@@ -489,7 +491,7 @@ died: /* alone, or with its main process, as a machine does */
     atomic { if :: true :: IN(KINDS, MAIN_DEATH) -> main[w] = false fi };
 killed:
     atomic {
-        cur = NONE; work = NONE; answered = NONE; side = 0; limit = 0; held = 0; spent = 0; over = 0; alone = 0;
+        cur = NONE; work = NONE; answered = NONE; side = 0; limit = 1; held = 0; spent = 0; over = 0; alone = 0;
         m = 0; own = 0; lost = 0; has_ended = false; alive[w] = false
     };
     goto forked
@@ -554,7 +556,12 @@ begin: /* Pool._fork; Slot.clear */
                         :: atomic {
                             main[w] ->
                             if
-                            :: place[slot_job[w]] == tidied[w] -> place[slot_job[w]] = GONE; assert(record[slot_job[w]])
+                            :: place[slot_job[w]] == tidied[w] ->
+                                assert(record[slot_job[w]] != 0);
+#ifndef BUG_COUNT_LEFT
+                                forget(slot_job[w]);
+#endif
+                                place[slot_job[w]] = GONE
                             :: else
                             fi
                         } MAIN_DIES

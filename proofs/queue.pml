@@ -109,6 +109,12 @@ inline forget(m) { /* HDEL of its count and its mark */
     count[m] = 0; mark[m] = 0
 }
 
+#ifdef BUG_COUNT_BY_PLACE
+#define FATAL k
+#else
+#define FATAL i
+#endif
+
 inline settle_lua(list, mode, number) {
     d_step {
         i = 0; k = 0;
@@ -117,7 +123,7 @@ inline settle_lua(list, mode, number) {
             if
             :: mode == ANSWERED -> assert(record[i] != 0); forget(i); place[i] = GONE
             :: mode == COUNTED -> place[i] = QUEUE; count_death(i)
-            :: mode == NUMBER && number == k ->
+            :: mode == NUMBER && number == FATAL ->
                 place[i] = DEFERRED;
                 assert(slot_job[w] == NONE || slot_job[w] == i);    /* a death counts of the message that ran */
 #ifndef BUG_NO_RECOUNT
@@ -519,12 +525,15 @@ inline tidy(mode) { /* Tidier.tidy */
 
 inline lowest(mask) { tidied[w] = 0; do :: !IN(mask, tidied[w]) -> tidied[w]++ :: else -> break od }
 
-inline message_of(list) { /* Keeper._message_of: the place of the message that ran; the first one if it was read only */
+inline message_of(list) { /* Keeper._message_of: the message that ran, or the first one if it was only read */
     d_step {
         if
-        :: slot_job[w] == NONE || place[slot_job[w]] != list -> number = (slot_job[w] == NONE -> 0 : 2)
-        :: else -> number = (slot_job[w] == 1 && place[0] == list -> 1 : 0)
-        fi
+        :: slot_job[w] != NONE -> number = (place[slot_job[w]] == list -> slot_job[w] : MESSAGES)
+        :: else -> number = (place[0] == list -> 0 : (place[1] == list -> 1 : MESSAGES))
+        fi;
+#ifdef BUG_COUNT_BY_PLACE
+        number = (number == 1 && place[0] != list -> 0 : number)
+#endif
     }
 }
 
@@ -550,7 +559,7 @@ begin: /* Pool._fork; Slot.clear */
                 :: else ->
                     message_of(tidied[w]);
                     if
-                    :: is_timed_out[w] && number < 2 -> /* Keeper._answer */
+                    :: is_timed_out[w] && number < MESSAGES -> /* Keeper._answer */
                         if :: atomic { main[w] && (!is_full || beside) -> put(BIT(slot_job[w]), TIMED_OUT) } MAIN_DIES fi;
                         if
                         :: atomic {

@@ -43,7 +43,7 @@
 #define DELAYS 0    /* 1: message 0 has an eta */
 #endif
 #ifndef KILLER
-#define KILLER 0    /* message 0 ends each process 1: that runs it; 2: that reads it */
+#define KILLER 0    /* message 0 ends each process 1: that runs it; 2: that reads it; 3: that runs it, with its main process */
 #endif
 
 #define MESSAGES 2
@@ -102,7 +102,7 @@ byte owners, keys;                      /* lists: in the sorted set of owners; w
 byte open;                              /* connections that the server has not ended */
 byte out_of_memory;
 /* Commands that have not arrived: of each connection that claims, with the list that it names; of each worker */
-byte late[4], late_list[4], late_put[2];
+byte late[4], late_list[4] = NONE, late_put[2];
 byte late_letter[2], late_letter_list[2] = NONE;
 
 /* The table, and what a main process knows of its process */
@@ -174,7 +174,7 @@ inline store_lua(messages, value) {
 }
 
 /* take.lua in two parts; BLMOVE is the second one, for one message */
-inline acknowledge(list) {
+inline acknowledge_lua(list) {
     d_step {
         i = 0;
         do
@@ -185,7 +185,7 @@ inline acknowledge(list) {
     }
 }
 
-inline move(list, most) {
+inline move_lua(list, most) {
     if
     :: place[0] == QUEUE -> place[0] = list
     :: place[1] == QUEUE -> place[1] = list
@@ -216,7 +216,7 @@ inline dead_letter_lua(m, list) {
 #endif
 
 inline end_connection(list) { /* CLIENT KILL */
-    open = open & ~BIT(CONNECTION(list)); late[CONNECTION(list)] = 0; late_list[CONNECTION(list)] = 0;
+    open = open & ~BIT(CONNECTION(list)); late[CONNECTION(list)] = 0; late_list[CONNECTION(list)] = NONE;
 #ifdef BUG_FORGOTTEN_OWNER
     owners = owners & ~BIT(list)
 #endif
@@ -252,9 +252,13 @@ inline settle(list, mode, number) {
 
 #define IS_FREE(c) (!IN(open, c) && !((owners | keys | announced[0] | announced[1]) & LISTS(c)) \
     && CONNECTION(tidied[0]) != (c) && CONNECTION(tidied[1]) != (c) \
+    && CONNECTION(late_list[0]) != (c) && CONNECTION(late_list[1]) != (c) \
+    && CONNECTION(late_list[2]) != (c) && CONNECTION(late_list[3]) != (c) \
     && CONNECTION(late_letter_list[0]) != (c) && CONNECTION(late_letter_list[1]) != (c))
 
 inline drop() { if :: cur != NONE -> lost = lost | LISTS(cur); cur = NONE :: else fi } /* _Line.drop */
+
+inline back_off() { drop(); if :: state[w] != ENDED -> state[w] = IDLE :: else fi } /* Process._back_off */
 
 inline tidy_lost() { /* a step of Claims._tidy_lost */
     own = 0;
@@ -294,6 +298,7 @@ inline connect() { /* Claims.connect, _Line.connect, Slot.announce */
 #define PUT(messages, value, again) \
     if \
     :: out_of_memory != RESULTS -> store_lua(messages, value) \
+    :: out_of_memory == RESULTS && !main[w] -> state[w] = IDLE; goto abandon \
     :: late_put[w] == 0 && FAULT(LOST); late_put[w] = (messages) + 4 * (value); drop(); goto again \
     :: late_put[w] == 0 && FAULT(DEATH); late_put[w] = (messages) + 4 * (value); goto died \
     fi
@@ -334,7 +339,7 @@ inline claimed(list) { /* Claims._claimed; Slot.begin_reading */
         MAY_DIE;
         work = list; side = 1 - side; m = 0;
 #ifdef BUG_ACK_BEFORE_STORE
-        acknowledge(work);
+        acknowledge_lua(work);
 #endif
         state[w] = STORING; slot_place[w] = work; slot_job[w] = NONE; together[w] = (held == 3)
     :: else
@@ -366,15 +371,15 @@ claim: /* Claims.take */
         :: main[w] && answered == NONE && !WAITS -> be_idle(); goto wait
         :: answered != NONE || (main[w] && WAITS) ->
             if
-            :: !IN(open, cur) || !IN(keys, FILLED) -> drop(); goto claim
+            :: !IN(open, cur) || !IN(keys, FILLED) -> back_off(); goto claim
             :: IN(open, cur) && IN(keys, FILLED) ->
-                acknowledge(OTHER);
+                acknowledge_lua(OTHER);
                 answered = NONE;
                 if
                 :: !main[w] -> goto leave
-                :: else -> move(FILLED, limit); claimed(FILLED); if :: held -> goto inspect :: else -> be_idle() fi
+                :: else -> move_lua(FILLED, limit); claimed(FILLED); if :: held -> goto inspect :: else -> be_idle() fi
                 fi
-            :: IN(open, cur) && FAULT(LOST); late[cur] = LATE_TAKE + side; drop(); goto claim
+            :: IN(open, cur) && FAULT(LOST); late[cur] = LATE_TAKE + side; back_off(); goto claim
             :: IN(open, cur) && FAULT(DEATH); late[cur] = LATE_TAKE + side; goto died
             fi
         fi
@@ -384,10 +389,10 @@ claim: /* Claims.take */
 wait: /* Claims.wait */
     if
     :: atomic { !main[w] -> goto leave }
-    :: atomic { main[w] && !IN(open, cur) -> drop(); goto claim }
+    :: atomic { main[w] && !IN(open, cur) -> back_off(); goto claim }
     :: atomic { main[w] && out_of_memory == BOTH && WAITS -> goto claim }
-    :: atomic { main[w] && IN(open, cur) && out_of_memory != BOTH && WAITS -> move(FILLED, 1); claimed(FILLED) }
-    :: atomic { IN(open, cur) && FAULT(LOST); late[cur] = LATE_MOVE + side; drop(); goto claim }
+    :: atomic { main[w] && IN(open, cur) && out_of_memory != BOTH && WAITS -> move_lua(FILLED, 1); claimed(FILLED) }
+    :: atomic { IN(open, cur) && FAULT(LOST); late[cur] = LATE_MOVE + side; back_off(); goto claim }
     :: atomic { IN(open, cur) && FAULT(DEATH); late[cur] = LATE_MOVE + side; goto died }
     fi;
 
@@ -439,14 +444,20 @@ run_now: /* Slot.begin, .begin_next; Process._answer */
         if :: m == 0 && held == 3 -> batch = 3 :: true fi;
         state[w] = RUNNING; slot_job[w] = m; together[w] = (batch == 3);
         began[m] = true; if :: batch == 3 -> began[1] = true :: else fi;
-        if :: KILLER == 1 && IN(batch, 0) -> goto killed :: else fi;
+        if
+        :: KILLER == 1 && IN(batch, 0) -> goto killed
+        :: KILLER == 3 && IN(batch, 0) -> main[w] = false; goto killed
+        :: else
+        fi;
         if
         :: true
         :: FAULT(DEATH); goto died
         :: batch != 3 && FAULT(TIME_LIMIT); is_timed_out[w] = true; goto killed     /* Pool._keep_limits */
         fi;
         state[w] = STORING; /* Process._end */
-        if
+        if /* it may be ended here, too, for the same job */
+        :: batch != 3 && late_put[w] == 0 && FAULT(TIME_LIMIT);
+            late_put[w] = batch + 4 * (w + 1); is_timed_out[w] = true; goto killed
         :: true -> PUT(batch, w + 1, put_again); goto stored
         :: batch != 3 && outages > 0 -> outages--; goto retry
         :: batch != 3 && outages > 0 -> outages--; goto give_up
@@ -460,6 +471,11 @@ retry: /* Process._retry */
     if
     :: atomic {
         if :: IS_CUT_OFF -> goto connect_to_retry :: else fi;
+        if
+        :: true
+        :: IN(open, cur) && FAULT(TIME_LIMIT);
+            late[cur] = LATE_RETRY + m; late_list[cur] = work; is_timed_out[w] = true; goto killed
+        fi;
         ASK(delay_lua(m, work, true), LATE_RETRY + m);
         goto stored
     }
@@ -478,10 +494,9 @@ stored:
 worked:
     atomic { held = 0; spent = 0; over = 0; alone = 0; m = 0; batch = 0; goto claim };
 
-abandon: /* Claims.abandon; Process._back_off */
+abandon: /* Claims.abandon */
     atomic {
-        drop(); work = NONE; held = 0; spent = 0; over = 0; alone = 0; m = 0; batch = 0;
-        if :: state[w] != ENDED -> state[w] = IDLE :: else fi;
+        back_off(); work = NONE; held = 0; spent = 0; over = 0; alone = 0; m = 0; batch = 0;
         goto claim
     };
 
@@ -605,15 +620,15 @@ proctype Redis() {
         :: late[c] < LATE_MOVE ->
             if
             :: IN(keys, 2 * c + late[c] - LATE_TAKE) ->
-                acknowledge(2 * c + 1 - (late[c] - LATE_TAKE)); move(2 * c + late[c] - LATE_TAKE, 2)
+                acknowledge_lua(2 * c + 1 - (late[c] - LATE_TAKE)); move_lua(2 * c + late[c] - LATE_TAKE, 2)
             :: else
             fi
-        :: late[c] >= LATE_MOVE && late[c] < LATE_DELAY -> move(2 * c + late[c] - LATE_MOVE, 1)
+        :: late[c] >= LATE_MOVE && late[c] < LATE_DELAY -> move_lua(2 * c + late[c] - LATE_MOVE, 1)
         :: late[c] >= LATE_DELAY && late[c] < LATE_RETRY -> delay_lua(late[c] - LATE_DELAY, late_list[c], false)
         :: late[c] >= LATE_RETRY && late[c] < LATE_REQUEUE -> delay_lua(late[c] - LATE_RETRY, late_list[c], true)
         :: late[c] >= LATE_REQUEUE -> requeue_lua(late[c] - LATE_REQUEUE, late_list[c])
         fi;
-        late[c] = 0; late_list[c] = 0; c = 0
+        late[c] = 0; late_list[c] = NONE; c = 0
     }
     :: atomic { late_put[0] -> store_lua(late_put[0] & 3, late_put[0] >> 2); late_put[0] = 0 }
     :: atomic { late_put[1] -> store_lua(late_put[1] & 3, late_put[1] >> 2); late_put[1] = 0 }

@@ -150,7 +150,8 @@ inline settle_lua(list, mode, number) {
             k++; i++
         :: i < MESSAGES && place[i] != list -> i++
         :: i == MESSAGES -> break
-        od
+        od;
+        i = 0
     }
 }
 
@@ -169,7 +170,8 @@ inline store_lua(messages, value) {
             i++
         :: i < MESSAGES && !IN(messages, i) -> i++
         :: i == MESSAGES -> break
-        od
+        od;
+        i = 0
     }
 }
 
@@ -181,7 +183,8 @@ inline acknowledge_lua(list) {
         :: i < MESSAGES && place[i] == list -> assert(record[i] != 0); forget(i); place[i] = GONE; i++
         :: i < MESSAGES && place[i] != list -> i++
         :: i == MESSAGES -> break
-        od
+        od;
+        i = 0
     }
 }
 
@@ -332,7 +335,8 @@ inline claimed(list) { /* Claims._claimed; Slot.begin_reading */
             i++
         :: i < MESSAGES && place[i] != list -> i++
         :: i == MESSAGES -> break
-        od
+        od;
+        i = 0
     };
     if
     :: held ->

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -31,5 +32,5 @@ def test_the_model_of_the_queue_loses_nothing_and_ends() -> None:
 def test_each_bug_of_the_model_is_found() -> None:
     """All that the model has a place for."""
     found = checked("--bugs")
-    seeded = {line.split()[1] for line in MODEL.read_text().splitlines() if line.startswith(("#ifdef BUG", "#ifndef BUG"))}
+    seeded = {*re.findall(r"#ifn?def (BUG_\w+)", MODEL.read_text())}
     assert {name.upper().replace("-", "_") for name in found} == seeded

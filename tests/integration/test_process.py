@@ -248,9 +248,11 @@ def test_the_chain_of_a_job_that_was_killed_after_it_was_answered_goes_on(url: s
 def test_the_outcome_of_a_killed_process_is_of_the_job_that_it_ran(
     url: str, broker: redis.Redis, ignored: bool
 ) -> None:
-    """Not of another id that its sender wrote into the message; none where the sender wants none."""
+    """Not of another id that its sender wrote into the message; none where the sender wants none. No count is left."""
     place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
-    broker.lpush(place, json.dumps({"id": "yours", **json.loads(envelope("mine", ignore_result=ignored))}))
+    raw = json.dumps({"id": "yours", **json.loads(envelope("mine", ignore_result=ignored))}).encode()
+    broker.lpush(place, raw)
+    broker.hset(keys.deliveries(QUEUE), mapping={keys.digest(raw): 1, f"{keys.digest(raw)}:alone": 2})
     with Worker(url) as worker:
         worker.slot.announce([place])
         worker.slot.begin(place, [("retrieve_top_k", "mine", 0)], 1.0, together=False)

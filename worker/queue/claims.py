@@ -108,12 +108,12 @@ class Tidier:
         self._client = client
         self._may_end = True
 
-    def tidy(self, place: str, mode: str | int = UNCOUNTED) -> int:
+    def tidy(self, place: str, mode: str = UNCOUNTED) -> int:
         """End an owner's connection, requeue its list, and forget it; safe to repeat.
 
         Args:
             place: its list.
-            mode: what counts; a number is a place in the list, from the message taken first.
+            mode: what counts; or the digest of the message that ended a process.
 
         Returns:
             The number of messages.

@@ -6,24 +6,25 @@
 --       '':         nothing is counted
 --       'alone':    the process died with all of them: each must run alone
 --       'counted':  the process died, and of this: each is counted
---       a number:   the process died of the message at this place, 0 the one taken first: it is counted, and deferred
+--       a digest:   the process died of this message: it is counted, and deferred; of two alike, one
 --       'answered': their outcomes are stored: they are deleted, not requeued
 -- Reply: the number of messages removed from the list
 
 local mode, most = ARGV[1], tonumber(ARGV[2])
 for moved = 0, most - 1 do
-    local place = tostring(redis.call('LLEN', KEYS[1]) - 1)
     local message = redis.call('LPOP', KEYS[1])
     if not message then return moved end
     local digest = redis.sha1hex(message)
     local alone = digest .. ':alone'
+    local has_killed = mode == digest
+    if has_killed then mode = '' end
     if mode == 'answered' then
         redis.call('HDEL', KEYS[3], digest, alone)
     else
-        redis.call(mode == place and 'LPUSH' or 'RPUSH', mode == place and KEYS[4] or KEYS[2], message)
+        redis.call(has_killed and 'LPUSH' or 'RPUSH', has_killed and KEYS[4] or KEYS[2], message)
     end
     local mark = redis.call('HGET', KEYS[3], alone)
-    if mode == place or mode == 'counted' then
+    if has_killed or mode == 'counted' then
         -- A death in a bundle ('1') is counted once the message has ended a process alone too ('2').
         redis.call('HINCRBY', KEYS[3], digest, mark == '1' and 2 or 1)
         if mark then redis.call('HSET', KEYS[3], alone, '2') end

@@ -284,35 +284,35 @@ class Keeper:
     def _settle(self, process: DeadProcess) -> None:
         """Requeue what a process held: what it ran or read counts, or is answered; what had not begun does neither."""
         for place in process.places:
-            mode: str | int = UNCOUNTED
+            mode = UNCOUNTED
             if place == process.place and process.is_answered:
                 mode = ANSWERED
             elif place == process.place and process.cause != "stopped":
-                mode = ALONE if process.together else self._message_of(process)[0]
-                if process.cause and not process.together and self._answer(process):
-                    mode = UNCOUNTED
+                if process.together:
+                    mode = ALONE
+                elif (raw := self._message_of(process)) is not None:
+                    if process.cause:
+                        self._answer(process, raw)
+                    else:
+                        mode = keys.digest(raw)
             moved = self._tidier.tidy(place, mode)
             if moved and mode != ANSWERED:
                 log.warning("claims of a dead process requeued", queue=keys.parse_inflight(place)[0], messages=moved)
 
-    def _message_of(self, process: DeadProcess) -> tuple[int, bytes]:
-        """Return the message that a process ran, and its place now, from the one taken first.
+    def _message_of(self, process: DeadProcess) -> bytes | None:
+        """Return the message that a process ran, or else the first one, which it read; None: its list has it no more.
 
-        Others of its list may have left it meanwhile, or stayed in it though they were not run. Without such a message,
-        its place is that of no message; of one that was only read, it is the first.
+        A late command of the process may still remove messages: no place in the list stays that of its message.
         """
         length: Any = self._client.llen(process.place)
         for number in range(length):
             raw: Any = self._client.lindex(process.place, -1 - number)
             if raw is not None and (not process.task_id or _id_of(raw) == process.task_id):
-                return number, raw
-        return int(length), b""
+                return bytes(raw)
+        return None
 
-    def _answer(self, process: DeadProcess) -> bool:
-        """Store the outcome of a job whose process was ended for it, and remove its message."""
-        raw = self._message_of(process)[1]
-        if not raw:
-            return False
+    def _answer(self, process: DeadProcess, raw: bytes) -> None:
+        """Store the outcome of a job whose process was ended for it, and remove its message, with its count."""
         inspected = inspection.inspect(raw, self._rules, None)
         job = delivered_job(inspected) if isinstance(inspected, inspection.Delivery) else None
         state, error = ("REVOKED", records.REVOKED) if process.cause == "revoked" else ("FAILURE", _TIMED_OUT)
@@ -323,8 +323,9 @@ class Keeper:
                 raise _UnstoredError("chord not sent")
         except (redis.RedisError, OSError) as failed:
             raise _UnstoredError(type(failed).__name__) from None
+        digest, counts = keys.digest(raw), keys.deliveries(keys.parse_inflight(process.place)[0])
+        self._client.hdel(counts, digest, f"{digest}:alone")
         self._client.lrem(process.place, 1, raw)  # type: ignore[arg-type] # redis-py knows text only
-        return True
 
 
 def _id_of(raw: bytes) -> str | None:

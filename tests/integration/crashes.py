@@ -117,7 +117,7 @@ class Side:
     def __init__(self, run: Run, name: str, url: str, claims_by: str) -> None:
         self.run = run
         self.name = name
-        self.baton = threading.Semaphore(0)
+        self.baton = _baton()
         self.announced: Sequence[str] = ()
         self.has_expired = self.is_over = self._is_awake = False
         self._ends = os.pipe()
@@ -153,14 +153,13 @@ class Side:
                 self._claims.close()
         except _CrashError:
             self.has_expired = True
-        except Exception as error:  # noqa: BLE001 -- whatever the code raises
-            self.run.violations.append(f"{self.name} fails: {error!r}")
-        self.is_over = True
-        self._claims.disconnect()
-        self._client.connection_pool.disconnect()
-        for end in self._ends:
-            os.close(end)
-        self.run.check()
+        finally:
+            self.is_over = True
+            self._claims.disconnect()
+            self._client.connection_pool.disconnect()
+            for end in self._ends:
+                os.close(end)
+            self.run.check()
 
     def tidy(self) -> None:
         """Let time pass, and tidy up."""
@@ -196,6 +195,12 @@ class Side:
         self._persist(lambda: self._store.put(records))
 
 
+def _baton() -> threading.Lock:
+    baton = threading.Lock()
+    baton.acquire()
+    return baton
+
+
 @dataclass(frozen=True)
 class State:
     """All that is in Redis: lists with the message taken next first, and the rest."""
@@ -207,10 +212,14 @@ class State:
     counts: dict[str, str]
     others: set[str]
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether a worker has still to do something."""
+        return bool(self.queue or self.held or self.listed)
+
     @classmethod
-    def read(cls, broker: redis.Redis) -> State:
-        """Read it, in one step."""
-        pairs: Any = broker.eval(_DUMP, 0)
+    def of(cls, pairs: Sequence[tuple[bytes, Any]]) -> State:
+        """Sort keys and values."""
         values: dict[str, Any] = {
             key.decode(): [item.decode() for item in value] if isinstance(value, list) else value.decode()
             for key, value in pairs
@@ -238,7 +247,7 @@ class Run:
         self._broker = broker
         self._events = dict(schedule)
         self._under_way: tuple[Side, socket.socket, bytes] | None = None
-        self._done = threading.Semaphore(0)
+        self._done = _baton()
         self._open: list[socket.socket] = []
         self._counts: dict[str, str] = {}
         self._digests = {text: keys.digest(text.encode()) for text in MESSAGES}
@@ -246,11 +255,14 @@ class Run:
         self.violations: list[str] = []
         broker.flushdb()
         broker.lpush(QUEUE, *MESSAGES)
-        self._state = State.read(broker)
+        self._read = broker.register_script(_DUMP)
+        self._dump = self._read()
+        self._may_differ = False
+        self._state = State.of(self._dump)
         a, b = (Side(self, name, url, by) for name, by in zip("ab", claims_by, strict=True))
         self._sides = {"a": a, "b": b}
         self._actor = a
-        threads = [threading.Thread(target=self._run_side, args=(side,)) for side in (a, b)]
+        threads = [threading.Thread(target=self._run_side, args=(side,), daemon=True) for side in (a, b)]
         for thread in threads:
             thread.start()
         a.baton.release()
@@ -261,7 +273,10 @@ class Run:
 
     def _run_side(self, side: Side) -> None:
         side.baton.acquire()
-        side.work()
+        try:
+            side.work()
+        except Exception as error:  # noqa: BLE001 -- whatever the code raises
+            self.violations.append(f"{side.name} fails: {error!r}")
         other = self._other(side)
         (self._done if other.is_over else other.baton).release()
 
@@ -271,18 +286,16 @@ class Run:
     def _finish(self, url: str) -> None:
         """Let a third worker finish everything, and look at what is left."""
         for name in "cd":
-            self._actor = self._sides[name] = Side(self, name, url, "take")
-            self._actor.work()
-            finished = self._state
+            if self._state.is_unfinished:
+                self._actor = self._sides[name] = Side(self, name, url, "take")
+                self._actor.work()
             self._arrive()
-            if self._state == finished:
-                break
         for sock in self._open:
             sock.close()
         self.expire()
-        state = self._state = State.read(self._broker)
-        if {*state.records} != {*MESSAGES} or state.queue or state.held or state.listed or state.counts or state.others:
-            self.violations.append(f"left over: {state}")
+        self.check()
+        if self._state.is_unfinished or self._state.counts or self._state.others:
+            self.violations.append(f"left over: {self._state}")
 
     # --- events -------------------------------------------------------------------------------------
 
@@ -293,12 +306,14 @@ class Run:
         if side.is_over or len(self.boundaries) > _MOST_COMMANDS:
             raise _CrashError
         event = self._events.get(len(self.boundaries))
-        self.boundaries.append((side.name, _name(data)))
+        command = _name(data)
+        self.boundaries.append((side.name, command))
         if event in (Event.PREEMPT, Event.STALL):
             self._preempt(side, is_stalled=event is Event.STALL)
         elif event is Event.ARRIVE:
             self._arrive()
         self._actor = side
+        self._may_differ = command not in _READS
         side.wake(is_awake=not self._state.queue)
         if event in (*_FAULTS, *_LATE):
             sock = connection.detach()
@@ -328,6 +343,7 @@ class Run:
             self._actor, sock, data = self._under_way
             self._under_way = None
             self._exchange(sock, data)
+            self._may_differ = True
             self._open.append(sock)
             self.check()
 
@@ -349,6 +365,7 @@ class Run:
             self._broker.delete(*expired)
         if silent := dict.fromkeys(self._state.listed - renewed.keys(), silent_since):
             self._broker.zadd(keys.OWNERS, silent)
+        self._may_differ = True
         if renewed:
             renew(self._broker.execute_command, renewed)
 
@@ -356,7 +373,12 @@ class Run:
 
     def check(self) -> None:
         """Check the state, and what the last command changed."""
-        before, after = self._state, State.read(self._broker)
+        dump = self._read() if self._may_differ else self._dump
+        self._may_differ = False
+        if dump == self._dump:
+            return
+        self._dump = dump
+        before, after = self._state, State.of(dump)
         self._state = after
         self.violations += [*self._wrong_states(after), *self._wrong_changes(before, after)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import time
+import time, os
 
 from .crashes import explore
 
@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 def test_no_event_loses_a_message(url: str, broker: redis.Redis) -> None:
     t = time.time()
-    explored = explore(url, broker, 1)
+    explored = explore(url, broker, int(os.environ.get("EV","1")), every=int(os.environ.get("EVERY","1")))
     print(explored.schedules, explored.boundaries, time.time() - t)
     assert not explored.failed, explored.failed

@@ -402,6 +402,8 @@ class Run:
             removed = [text for text in held if text not in after.held.get(place, ())]
             returned = [text for text in removed if text in queue]
             self._count(place, returned, is_alone=len(held) == 1)
+            if self._is_of(self._actor, place) and {*returned} & before.records.keys():
+                yield f"answered, and requeued: {returned}"
             for text in {*removed} - {*returned}:
                 for mark in ("", ":alone"):
                     self._counts.pop(self._digests[text] + mark, None)
@@ -414,8 +416,7 @@ class Run:
 
     def _count(self, place: str, requeued: Sequence[str], *, is_alone: bool) -> None:
         """Count the death of a worker by messages that another one requeued, as lua/settle.lua says."""
-        owner = keys.worker_of(keys.parse_inflight(place)[1])
-        if self._actor.name == owner or not self._sides[owner].has_expired:
+        if not any(self._is_of(side, place) and side.has_expired for side in self._sides.values() if side != self._actor):
             return
         for text in requeued:
             digest = self._digests[text]
@@ -424,6 +425,9 @@ class Run:
                 self._counts[digest] = str(int(self._counts.get(digest, 0)) + (2 if mark == "1" else 1))
             if mark or not is_alone:
                 self._counts[f"{digest}:alone"] = "2" if is_alone else mark or "1"
+
+    def _is_of(self, side: Side, place: str) -> bool:
+        return keys.worker_of(keys.parse_inflight(place)[1]) == side.name
 
     def check_counts(self, messages: Sequence[ClaimedMessage]) -> None:
         """Check what a side was told of the messages that it claimed."""

@@ -119,6 +119,7 @@ class Side:
         self.name = name
         self.baton = _baton()
         self.announced: Sequence[str] = ()
+        self.answered: set[tuple[str, str]] = set()
         self.has_expired = self.is_over = self._is_awake = False
         self._ends = os.pipe()
         self._claims_by = claims_by
@@ -193,6 +194,7 @@ class Side:
         texts = [message.raw.decode() for message in messages]
         records = [Record(text, compose(text, "SUCCESS", f"{self.name} {number}"), 60) for text in texts]
         self._persist(lambda: self._store.put(records))
+        self.answered |= {(message.place, message.raw.decode()) for message in messages}
 
 
 def _baton() -> threading.Lock:
@@ -402,7 +404,7 @@ class Run:
             removed = [text for text in held if text not in after.held.get(place, ())]
             returned = [text for text in removed if text in queue]
             self._count(place, returned, is_alone=len(held) == 1)
-            if self._is_of(self._actor, place) and {*returned} & before.records.keys():
+            if self._is_of(self._actor, place) and any((place, text) in self._actor.answered for text in returned):
                 yield f"answered, and requeued: {returned}"
             for text in {*removed} - {*returned}:
                 for mark in ("", ":alone"):

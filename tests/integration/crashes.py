@@ -1,8 +1,8 @@
 """Explores crashes: two workers' claims on a real Redis, with faults and preemptions at every command boundary.
 
-A boundary is the moment before a side sends a command. A schedule is a tuple of events, each at a boundary: a side
-crashes, or loses its connection, or is preempted by the other one. Each side is a thread that runs while it has the
-baton, so that a schedule is an interleaving of commands, the same in each run, and time passes only as an event.
+A boundary is the moment before a worker sends a command. A schedule is a tuple of events, each at a boundary. Each
+worker is a thread that runs while it has the baton, so a schedule is one interleaving, the same in each run. Time
+passes only as an event: the keys of owners that are not renewed are deleted, as Redis does when they expire.
 """
 
 from __future__ import annotations
@@ -10,493 +10,400 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import select
 import threading
 from collections import deque
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from worker.queue.broker import keys, owners
-from worker.queue.claims import ClaimedMessage, Claims, Tidier, renew
-from worker.queue.records import Record, RecordStore, compose, record_key
+from worker.queue import claims, records
+from worker.queue.broker import dead_letters, delayed, keys, owners
+from worker.queue.broker.inspection import Rules
+from worker.queue.lua import Script
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-QUEUE = "retrieval"
-MESSAGES = ("0", "1", "2")
-_MOST_COMMANDS = 400
+QUEUE, MESSAGES, REFUSED = "retrieval", ("0", "1", "2"), "2"
+_MOST_COMMANDS = 300
+_READABLE = os.open(os.devnull, os.O_RDONLY)
 _LOST = (redis.ConnectionError, redis.TimeoutError)
-_READS = {"CLIENT ID", "INFO", "TIME", "ZRANGEBYSCORE", "EXISTS", "LLEN", "HMGET"}
-
+# No boundaries: they change nothing, and nothing changes their replies.
+_CONSTANT = {"HELLO", "AUTH", "SELECT", "CLIENT SETINFO", "CLIENT ID", "INFO", "TIME"}
+_READS = {"ZRANGEBYSCORE", "EXISTS", "LLEN", "HMGET"}
 _DUMP = """
-local function read(key)
-    local kind = redis.call('TYPE', key).ok
-    if kind == 'list' then return redis.call('LRANGE', key, 0, -1) end
-    if kind == 'zset' then return redis.call('ZRANGE', key, 0, -1) end
-    if kind == 'hash' then return redis.call('HGETALL', key) end
-    return redis.call('GET', key)
-end
+local commands = {list = 'LRANGE', zset = 'ZRANGE', hash = 'HGETALL', string = 'GET', stream = 'XRANGE'}
+local range = {list = {0, -1}, zset = {0, -1}, hash = {}, string = {}, stream = {'-', '+'}}
 local pairs = {}
-for _, key in ipairs(redis.call('KEYS', '*')) do pairs[#pairs + 1] = {key, read(key)} end
+for number, key in ipairs(redis.call('KEYS', '*')) do
+    local kind = redis.call('TYPE', key).ok
+    pairs[number] = {key, redis.call(commands[kind], key, unpack(range[kind]))}
+end
 return pairs
 """
 
 
 class Event(Enum):
-    """What happens at a boundary, to the side that is about to send a command."""
+    """What happens at a boundary, to the worker that is about to send a command."""
 
-    PREEMPT = "it is preempted: the other side runs"
-    STALL = "it stalls, and its owners expire: the other side runs"
+    CRASH_LATE = "it crashes, and the command arrives late"
+    TIME_OUT = "it gives the connection up, and the command arrives late"
     CRASH = "it crashes"
-    LOSE_COMMAND = "it loses its connection before the command is sent"
-    LOSE_REPLY = "it loses its connection when the command has run"
-    CRASH_LATE = "it crashes, and the command is still under way"
-    TIME_OUT = "it gives its connection up, and the command is still under way"
-    ARRIVE = "the command that is under way arrives"
+    LOSE_COMMAND = "its connection is lost before the command is sent"
+    LOSE_REPLY = "its connection is lost after the command has run"
+    PREEMPT = "it is preempted by the other one"
+    STALL = "it is preempted by the other one, and its owners expire"
+    ARRIVE = "the late command arrives before it"
 
 
-_LATE = (Event.CRASH_LATE, Event.TIME_OUT)
-_FAULTS = (Event.CRASH, Event.LOSE_COMMAND, Event.LOSE_REPLY)
-SUCCESSORS = {
-    None: (*_LATE, *_FAULTS, Event.PREEMPT, Event.STALL),
-    Event.PREEMPT: (*_FAULTS, Event.PREEMPT),
-    Event.STALL: (*_FAULTS, Event.PREEMPT),
-    Event.CRASH: _FAULTS,
-    Event.LOSE_COMMAND: (Event.PREEMPT,),
-    Event.LOSE_REPLY: (Event.PREEMPT,),
-    Event.CRASH_LATE: (Event.ARRIVE,),
-    Event.TIME_OUT: (Event.ARRIVE,),
-}
-"""Second events that are explored after a first one; None: first events.
+Schedule: TypeAlias = tuple[tuple[int, Event, tuple[str, str]], ...]
+"""Numbers of boundaries, what happens there, and worker and command of each."""
 
-A crash after a command is the one before the next. A command that only reads changes nothing if it runs late.
-"""
-
-Schedule: TypeAlias = tuple[tuple[int, Event], ...]
+FIRST = tuple(Event)[:-1]
+_LATE, _FAULTS, _PREEMPTIONS = FIRST[:2], FIRST[2:5], FIRST[5:]
+_NEXT = (
+    dict.fromkeys(_LATE, (Event.ARRIVE,))  # without it, the command arrives when all else is done
+    | dict.fromkeys(_PREEMPTIONS, (*_FAULTS, Event.PREEMPT))
+    | {Event.CRASH: _FAULTS, Event.LOSE_COMMAND: (Event.PREEMPT,), Event.LOSE_REPLY: (Event.PREEMPT,)}
+)
 
 
 class _CrashError(BaseException):
-    """The side is gone: nothing of it runs any more."""
+    """The worker is gone: nothing of it runs any more."""
 
 
 class _Connection(redis.Connection):
-    """Connection whose commands, but those of its greeting, pass a boundary; a fault shows when they are sent."""
+    """Connection whose commands pass boundaries; a fault shows when one is sent."""
 
-    def __init__(self, side: Side, **options: Any) -> None:
-        super().__init__(**options)
-        self.side = side
-        self._is_greeting = False
-
-    def connect(self) -> None:
-        self._is_greeting = True
-        super().connect()
-        self._is_greeting = False
+    worker: Worker
 
     def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        if not self._is_greeting:
-            self.side.run.pass_boundary(self, b"".join(command))
+        data = b"".join(command)
+        self.worker.run.pass_boundary(self.worker, self, data)
         super().send_packed_command(command, check_health)
-
-    def detach(self) -> socket.socket:
-        """Take its socket away, which stays open."""
-        detached, self._sock = self._sock, None
-        self._parser.on_disconnect()
-        return detached
+        if b"BLMOVE" in data and self.worker.run.state.queue:
+            select.select([self._sock], [], [], 5)  # else it is called back at once: nobody waits
 
 
-class Side:
-    """One worker: a pool process, as `Process` uses its claims, and the tidying up of its main process."""
+class Worker:
+    """A pool process that uses its claims as `Process` does, and the tidying up of its main process."""
 
-    def __init__(self, run: Run, name: str, url: str, claims_by: str) -> None:
-        self.run = run
-        self.name = name
-        self.baton = _baton()
+    def __init__(self, run: Run, name: str, url: str) -> None:
+        self.run, self.name, self.baton, self.other = run, name, threading.Semaphore(0), self
         self.announced: Sequence[str] = ()
         self.answered: set[tuple[str, str]] = set()
-        self.has_expired = self.is_over = self._is_awake = False
-        self._ends = os.pipe()
-        self._claims_by = claims_by
+        self.has_expired = self.is_over = False
         self._numbers = itertools.count()
         self._client = redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=5)
-        pool = self._client.connection_pool
-        pool.connection_class = partial(_Connection, self)  # type: ignore[assignment] # makes one
-        self._claims = Claims(self._client, [QUEUE], name, self._announce)
-        self._store = RecordStore(self._client, is_on_broker=True)
-        self._tidier = Tidier(self._client)
+        self._client.connection_pool.connection_class = type("Connection", (_Connection,), {"worker": self})
+        self._claims = claims.Claims(self._client, [QUEUE], name, self.announce)
+        self._store = records.RecordStore(self._client, is_on_broker=True)
 
-    def wake(self, *, is_awake: bool) -> None:
-        """Have a wait end at once, or not: time does not pass."""
-        if is_awake and not self._is_awake:
-            os.write(self._ends[1], b"x")
-        elif self._is_awake and not is_awake:
-            os.read(self._ends[0], 1)
-        self._is_awake = is_awake
-
-    def _announce(self, places: Sequence[str]) -> None:
+    def announce(self, places: Sequence[str]) -> None:
         self.announced = places
 
     def work(self) -> None:
         """Tidy up, answer all that waits, and leave."""
         try:
-            self._persist(self.tidy)
+            self._persist(self._maintain)
             while self._persist(self._claim_and_answer):
                 pass
-            with contextlib.suppress(*_LOST):
-                self._claims.acknowledge()
-            with contextlib.suppress(*_LOST):
-                self._claims.close()
+            for step in (self._claims.acknowledge, self._claims.close):
+                with contextlib.suppress(*_LOST):
+                    step()
         except _CrashError:
             self.has_expired = True
-        finally:
-            self.is_over = True
-            self._claims.disconnect()
-            self._client.connection_pool.disconnect()
-            for end in self._ends:
-                os.close(end)
-            self.run.check()
+        except Exception as error:  # noqa: BLE001 -- whatever a bug raises
+            self.run.violations.append(f"{self.name} fails: {error!r}")
+        self.is_over = True
+        self._disconnect()
+        self.run.check()
 
-    def tidy(self) -> None:
-        """Let time pass, and tidy up."""
-        self.run.expire()
-        self._tidier.tidy_dead()
+    def _disconnect(self) -> None:
+        self._claims.disconnect()
+        self._client.connection_pool.disconnect()
 
-    def _persist(self, step: Any) -> Any:
+    def _persist(self, step: Callable[[], Any]) -> Any:
         while True:
             try:
                 return step()
             except _LOST as error:
                 if isinstance(error, redis.TimeoutError):
-                    self._claims.disconnect()
-                    self._client.connection_pool.disconnect()
+                    self._disconnect()
+
+    def _maintain(self) -> None:
+        self.run.pass_time()
+        claims.Tidier(self._client).tidy_dead()
+        delayed.promote(self._client, QUEUE)
 
     def _claim_and_answer(self) -> bool:
-        messages = self._claims.take(2) if self._claims_by == "take" else self._claims.wait(600, self._ends[0])
+        number = next(self._numbers)
+        messages = self._claims.wait(1, _READABLE) if number % 2 else self._claims.take(2)
         try:
-            self._answer(messages)
+            self.run.check_counts(messages)
+            self.answer(number, messages)
         except BaseException:
             self._claims.abandon()
+            self.answered.clear()
             raise
         return bool(messages)
 
-    def _answer(self, messages: Sequence[ClaimedMessage]) -> None:
-        self.run.check_counts(messages)
-        number = next(self._numbers)
-        if number == 0 and len(messages) > 1:
+    def answer(self, number: int, messages: Sequence[claims.ClaimedMessage]) -> None:
+        """Answer messages; requeue all but one of the first ones, delay the second ones, refuse one."""
+        if number == 0 and messages[1:]:
             self._claims.requeue(messages[1:])
-            messages = messages[:1]
-        texts = [message.raw.decode() for message in messages]
-        records = [Record(text, compose(text, "SUCCESS", f"{self.name} {number}"), 60) for text in texts]
-        self._persist(lambda: self._store.put(records))
-        self.answered |= {(message.place, message.raw.decode()) for message in messages}
+        for message in messages[:1] if number == 0 else messages:
+            text = message.raw.decode()
+            if number == 1:
+                self._claims.delay(message, 0)
+                continue
+            outcome = records.compose(text, "SUCCESS", f"{self.name} {number}")
+            self._persist(partial(self._store.put, [records.Record(text, outcome, 60)]))
+            if text == REFUSED:
+                dead_letters.dead_letter(self._client, QUEUE, message.place, message.raw, {"original": text}, Rules())
+            else:
+                self.answered.add((message.place, text))
 
 
-def _baton() -> threading.Lock:
-    baton = threading.Lock()
-    baton.acquire()
-    return baton
-
-
-@dataclass(frozen=True)
-class State:
-    """All that is in Redis: lists with the message taken next first, and the rest."""
+class _State(NamedTuple):
+    """All that is in Redis; of queue and lists, the message taken next first."""
 
     queue: list[str]
     held: dict[str, list[str]]
+    delayed: list[str]
+    dead: list[str]
     listed: set[str]
     records: dict[str, str]
     counts: dict[str, str]
     others: set[str]
 
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether a worker has still to do something."""
-        return bool(self.queue or self.held or self.listed)
-
     @classmethod
-    def of(cls, pairs: Sequence[tuple[bytes, Any]]) -> State:
-        """Sort keys and values."""
-        values: dict[str, Any] = {
-            key.decode(): [item.decode() for item in value] if isinstance(value, list) else value.decode()
-            for key, value in pairs
-        }
-        counts = iter(values.pop(keys.deliveries(QUEUE), []))
+    def of(cls, dump: Any) -> _State:
+        values = {key.decode(): value for key, value in dump if key.decode() != keys.delayed(QUEUE)}
+        counts = _texts(values.pop(keys.deliveries(QUEUE), []))
+        texts = {keys.digest(text.encode()): text for text in MESSAGES}
         return cls(
-            queue=values.pop(QUEUE, [])[::-1],
-            held={key: values.pop(key)[::-1] for key in [*values] if keys.parse_inflight(key)[0] == QUEUE},
-            listed={*values.pop(keys.OWNERS, [])},
-            records={text: values.pop(record_key(text)) for text in MESSAGES if record_key(text) in values},
-            counts=dict(zip(counts, counts, strict=True)),
-            others={*values},
+            _texts(values.pop(QUEUE, []))[::-1],
+            {key: _texts(values.pop(key))[::-1] for key in [*values] if keys.parse_inflight(key)[0] == QUEUE},
+            _texts(values.pop(keys.delayed_messages(QUEUE), []))[1::2],
+            _texts(fields[-1] for _, fields in values.pop(keys.dead(QUEUE), [])),
+            {*_texts(values.pop(keys.OWNERS, []))},
+            {text: values.pop(name) for text in MESSAGES if (name := records.record_key(text)) in values},
+            {texts[key[:40]] + key[40:]: count for key, count in zip(counts[::2], counts[1::2], strict=True)},
+            {*values},
         )
 
 
+def _texts(values: Iterable[bytes]) -> list[str]:
+    return [value.decode() for value in values]
+
+
 class Run:
-    """One run of a schedule.
+    """One run of a schedule: the boundaries that were passed, and what must not be, in words."""
 
-    Attributes:
-        boundaries: the side and the command of each.
-        violations: what should not be.
-    """
-
-    def __init__(self, url: str, broker: redis.Redis, schedule: Schedule, claims_by: tuple[str, str]) -> None:
-        self._broker = broker
-        self._events = dict(schedule)
-        self._under_way: tuple[Side, socket.socket, bytes] | None = None
-        self._done = _baton()
-        self._open: list[socket.socket] = []
-        self._counts: dict[str, str] = {}
-        self._digests = {text: keys.digest(text.encode()) for text in MESSAGES}
+    def __init__(self, url: str, broker: redis.Redis, schedule: Schedule) -> None:
         self.boundaries: list[tuple[str, str]] = []
         self.violations: list[str] = []
+        self._broker = broker
+        self._events = {number: (event, boundary) for number, event, boundary in schedule}
+        scripts = {**vars(claims), **vars(records), **vars(delayed), **vars(dead_letters)}.items()
+        self._scripts = {script._digest: name.lower() for name, script in scripts if isinstance(script, Script)}
         broker.flushdb()
         broker.lpush(QUEUE, *MESSAGES)
         self._read = broker.register_script(_DUMP)
-        self._dump = self._read()
-        self._may_differ = False
-        self._state = State.of(self._dump)
-        a, b = (Side(self, name, url, by) for name, by in zip("ab", claims_by, strict=True))
-        self._sides = {"a": a, "b": b}
-        self._actor = a
-        threads = [threading.Thread(target=self._run_side, args=(side,), daemon=True) for side in (a, b)]
-        for thread in threads:
-            thread.start()
-        a.baton.release()
-        self._done.acquire()
-        for thread in threads:
-            thread.join()
+        self._dump: Any = self._read()
+        self.state, self._may_differ, self._command = _State.of(self._dump), False, ""
+        self._counts: dict[str, str] = {}
+        self._late: Any = None
+        self._half_open: list[Any] = []
+        self._end = threading.Semaphore(0)
+        self._actor, other = Worker(self, "a", url), Worker(self, "b", url)
+        self._actor.other, other.other = other, self._actor
+        self._workers = {"a": self._actor, "b": other}
+        for worker in self._workers.values():
+            threading.Thread(target=self._run_worker, args=(worker,), daemon=True).start()
+        self._actor.baton.release()
+        self._end.acquire()
         self._finish(url)
 
-    def _run_side(self, side: Side) -> None:
-        side.baton.acquire()
-        try:
-            side.work()
-        except Exception as error:  # noqa: BLE001 -- whatever the code raises
-            self.violations.append(f"{side.name} fails: {error!r}")
-        other = self._other(side)
-        (self._done if other.is_over else other.baton).release()
-
-    def _other(self, side: Side) -> Side:
-        return self._sides["b" if side.name == "a" else "a"]
+    def _run_worker(self, worker: Worker) -> None:
+        worker.baton.acquire()
+        worker.work()
+        (self._end if worker.other.is_over else worker.other.baton).release()
 
     def _finish(self, url: str) -> None:
-        """Let a third worker finish everything, and look at what is left."""
+        """Have other workers finish everything, and look at what is left."""
         for name in "cd":
-            if self._state.is_unfinished:
-                self._actor = self._sides[name] = Side(self, name, url, "take")
+            if self.state.queue or self.state.held or self.state.delayed or self.state.listed:
+                self._actor = self._workers[name] = Worker(self, name, url)
                 self._actor.work()
             self._arrive()
-        for sock in self._open:
+        for sock in self._half_open:
             sock.close()
-        self.expire()
+        self.pass_time()
         self.check()
-        if self._state.is_unfinished or self._state.counts or self._state.others:
-            self.violations.append(f"left over: {self._state}")
+        if any(self.state._replace(dead=[], records={})) or self.state.dead != [REFUSED]:
+            self.violations.append(f"left over: {self.state}")
 
-    # --- events -------------------------------------------------------------------------------------
-
-    def pass_boundary(self, connection: _Connection, data: bytes) -> None:
+    def pass_boundary(self, worker: Worker, connection: _Connection, data: bytes) -> None:
         """Check what the last command did, and let the event of this boundary happen."""
-        side = connection.side
-        self.check()
-        if side.is_over or len(self.boundaries) > _MOST_COMMANDS:
+        if worker.is_over or len(self.boundaries) > _MOST_COMMANDS:
             raise _CrashError
-        event = self._events.get(len(self.boundaries))
-        command = _name(data)
-        self.boundaries.append((side.name, command))
-        if event in (Event.PREEMPT, Event.STALL):
-            self._preempt(side, is_stalled=event is Event.STALL)
+        words = _texts(data.split(b"\r\n")[2:6:2])
+        command = self._scripts.get(words[-1]) or " ".join(words[: 2 if words[0] == "CLIENT" else 1])
+        if command in _CONSTANT:
+            return
+        self.check()
+        boundary = worker.name, command
+        event, expected = self._events.get(len(self.boundaries), (None, boundary))
+        if boundary != expected:
+            self.violations.append(f"not deterministic: {boundary}")
+        self.boundaries.append(boundary)
+        if event in _PREEMPTIONS and not worker.other.is_over:
+            worker.has_expired |= event is Event.STALL
+            worker.other.baton.release()
+            worker.baton.acquire()
+            self.check()
         elif event is Event.ARRIVE:
             self._arrive()
-        self._actor = side
-        self._may_differ = command not in _READS
-        side.wake(is_awake=not self._state.queue)
-        if event in (*_FAULTS, *_LATE):
-            sock = connection.detach()
-            if event in _LATE:
-                self._under_way = side, sock, data
-            elif event is Event.LOSE_REPLY:
-                self._exchange(sock, data)
-                sock.close()
-            else:
-                sock.close()
-            if event in (Event.CRASH, Event.CRASH_LATE):
-                side.is_over = True
-                raise _CrashError
-            raise redis.TimeoutError if event is Event.TIME_OUT else redis.ConnectionError
+        self._actor, self._command, self._may_differ = worker, command, command not in _READS
+        if event in _LATE + _FAULTS:
+            sock, connection._sock = connection._sock, None
+            connection._parser.on_disconnect()
+            self._break(event, sock, data)
 
-    def _preempt(self, side: Side, *, is_stalled: bool) -> None:
-        other = self._other(side)
-        if not other.is_over:
-            side.has_expired |= is_stalled
-            other.baton.release()
-            side.baton.acquire()
-            self.check()
+    def _break(self, event: Event | None, sock: Any, data: bytes) -> None:
+        if event in _LATE:
+            self._late = self._actor, self._command, sock, data
+        elif event is Event.LOSE_REPLY:
+            self._exchange(sock, data)
+        else:
+            sock.close()
+        if event in (Event.CRASH, Event.CRASH_LATE):
+            self._actor.is_over = True
+            raise _CrashError
+        raise redis.TimeoutError if event is Event.TIME_OUT else redis.ConnectionError
 
     def _arrive(self) -> None:
-        """Let Redis run the command that is under way, unless it has ended its connection."""
-        if self._under_way is not None:
-            self._actor, sock, data = self._under_way
-            self._under_way = None
+        """Let Redis run the late command, unless its connection was ended."""
+        if self._late:
+            self._actor, self._command, sock, data = self._late
+            self._late, self._may_differ = None, True
             self._exchange(sock, data)
-            self._may_differ = True
-            self._open.append(sock)
             self.check()
 
-    def _exchange(self, sock: socket.socket, data: bytes) -> None:
-        """Send a command, and wait until it has run, or is blocked; or its connection was ended."""
+    def _exchange(self, sock: Any, data: bytes) -> None:
+        """Send a command, and wait until it has run, or is blocked; its connection stays open."""
+        self._half_open.append(sock)
         with contextlib.suppress(OSError):
             sock.sendall(data)
-            if b"BLMOVE" not in data or self._state.queue:
+            if self._command != "BLMOVE" or self.state.queue:
                 sock.recv(65536)
-        self._broker.ping()
 
-    def expire(self) -> None:
-        """Let so much time pass that all owners expire but those that the living workers renew."""
-        living = [side for side in self._sides.values() if not (side.is_over or side.has_expired)]
-        renewed = {place: side.name for side in living for place in side.announced}
-        silent_since = int(self._broker.time()[0]) - owners.LIFE_SECONDS  # type: ignore[index] # no coroutine
-        living_keys = {keys.owner_key(keys.parse_inflight(place)[1]) for place in renewed}
-        if expired := {key for key in self._state.others if key.startswith(keys.owner_key(""))} - living_keys:
-            self._broker.delete(*expired)
-        if silent := dict.fromkeys(self._state.listed - renewed.keys(), silent_since):
-            self._broker.zadd(keys.OWNERS, silent)
-        self._may_differ = True
+    def pass_time(self) -> None:
+        """Let all owners expire but those that the main processes of the living workers renew."""
+        self.check()
+        living = [worker for worker in self._workers.values() if not (worker.is_over or worker.has_expired)]
+        renewed = {place: worker.name for worker in living for place in worker.announced}
+        now: Any = self._broker.time()
+        for key in self.state.others - {*map(_owner_key, renewed)}:
+            if key.startswith(keys.owner_key("")):
+                self._broker.delete(key)
+        for place in self.state.listed - renewed.keys():
+            self._broker.zadd(keys.OWNERS, {place: now[0] - owners.LIFE_SECONDS})
         if renewed:
-            renew(self._broker.execute_command, renewed)
-
-    # --- what must hold at each boundary ------------------------------------------------------------
+            claims.renew(self._broker.execute_command, renewed)
+        self._may_differ = True
 
     def check(self) -> None:
-        """Check the state, and what the last command changed."""
+        """Check what is in Redis, and what the last command changed."""
         dump = self._read() if self._may_differ else self._dump
         self._may_differ = False
-        if dump == self._dump:
-            return
-        self._dump = dump
-        before, after = self._state, State.of(dump)
-        self._state = after
-        self.violations += [*self._wrong_states(after), *self._wrong_changes(before, after)]
+        if dump != self._dump:
+            before, self._dump, self.state = self.state, dump, _State.of(dump)
+            self.violations += self._wrong(before, self.state)
 
-    def _wrong_states(self, state: State) -> Iterator[str]:
-        everywhere = [*state.queue, *itertools.chain.from_iterable(state.held.values())]
-        for text in MESSAGES:
-            if everywhere.count(text) > 1:
-                yield f"{text} is in two places"
-            if text not in everywhere and text not in state.records:
-                yield f"{text} is lost"
-        if forgotten := state.held.keys() - state.listed:
-            yield f"forgotten: {forgotten}"
-
-    def _wrong_changes(self, before: State, after: State) -> Iterator[str]:
+    def _wrong(self, before: _State, after: _State) -> Iterator[str]:
+        everywhere = [*after.queue, *after.delayed, *after.dead, *itertools.chain(*after.held.values())]
+        if len(everywhere) > len({*everywhere}):
+            yield "a message is in two places"
+        if not {*MESSAGES} <= {*everywhere, *after.records}:
+            yield "a message is lost"
+        if not after.held.keys() <= after.listed:
+            yield "an owner is forgotten"
         if not before.records.items() <= after.records.items():
-            yield "a second outcome"
-        taken = [text for place, held in after.held.items() for text in held if text not in before.held.get(place, ())]
-        queue = taken + after.queue  # as it was before a blocking command took of it at once
+            yield "there is a second outcome"
+        filled = {place: texts for place, texts in after.held.items() if place not in before.held}
+        if self._command == "_take" and not {*map(_owner_key, filled)} <= before.others:
+            yield "a dead owner takes"
+        queue = [*itertools.chain(*filled.values()), *after.queue]  # before a blocked command took of it
         requeued = []
-        for place, held in before.held.items():
-            removed = [text for text in held if text not in after.held.get(place, ())]
+        for place, texts in before.held.items():
+            removed = [text for text in texts if text not in after.held.get(place, ())]
             returned = [text for text in removed if text in queue]
-            self._count(place, returned, is_alone=len(held) == 1)
-            if self._is_of(self._actor, place) and any((place, text) in self._actor.answered for text in returned):
-                yield f"answered, and requeued: {returned}"
-            for text in {*removed} - {*returned}:
-                for mark in ("", ":alone"):
-                    self._counts.pop(self._digests[text] + mark, None)
+            yield from self._count(place, returned, is_alone=len(texts) == 1)
             requeued += returned
-        if queue != requeued + before.queue:
-            yield f"out of order: {before} {after}"
+            for text in {*removed} - {*queue} - {*after.delayed}:
+                self._counts = {key: count for key, count in self._counts.items() if key[0] != text}
+        due = [text for text in before.delayed if text not in after.delayed]
+        if queue != requeued + before.queue + due:
+            yield f"out of order: {before}, {after}"
         if after.counts != self._counts:
             yield f"counted wrongly: {after.counts}, not {self._counts}"
-            self._counts = after.counts
 
-    def _count(self, place: str, requeued: Sequence[str], *, is_alone: bool) -> None:
-        """Count the death of a worker by messages that another one requeued, as lua/settle.lua says."""
-        if not any(self._is_of(side, place) and side.has_expired for side in self._sides.values() if side != self._actor):
-            return
-        for text in requeued:
-            digest = self._digests[text]
-            mark = self._counts.get(f"{digest}:alone")
+    def _count(self, place: str, requeued: Sequence[str], *, is_alone: bool) -> Iterator[str]:
+        """Count messages that another worker requeued as those of a dead one, as lua/settle.lua says."""
+        owner = self._workers[keys.worker_of(keys.parse_inflight(place)[1])]
+        if owner is self._actor and not owner.answered.isdisjoint((place, text) for text in requeued):
+            yield "a worker requeues what it has answered"
+        for text in requeued if owner.has_expired and owner is not self._actor else ():
+            mark = self._counts.get(f"{text}:alone")
             if is_alone:
-                self._counts[digest] = str(int(self._counts.get(digest, 0)) + (2 if mark == "1" else 1))
+                self._counts[text] = str(int(self._counts.get(text, 0)) + (2 if mark == "1" else 1))
             if mark or not is_alone:
-                self._counts[f"{digest}:alone"] = "2" if is_alone else mark or "1"
+                self._counts[f"{text}:alone"] = "2" if is_alone else mark or "1"
 
-    def _is_of(self, side: Side, place: str) -> bool:
-        return keys.worker_of(keys.parse_inflight(place)[1]) == side.name
-
-    def check_counts(self, messages: Sequence[ClaimedMessage]) -> None:
-        """Check what a side was told of the messages that it claimed."""
+    def check_counts(self, messages: Sequence[claims.ClaimedMessage]) -> None:
+        """Check what a worker was told of messages that it claimed."""
         for message in messages:
-            digest = keys.digest(message.raw)
-            expected = (int(self._counts.get(digest, 0)), f"{digest}:alone" in self._counts)
-            if (message.count, message.alone) != expected:
-                self.violations.append(f"told {message}, not {expected}")
+            text = message.raw.decode()
+            if (message.count, message.alone) != (int(self._counts.get(text, 0)), f"{text}:alone" in self._counts):
+                self.violations.append(f"counted wrongly: {message}, not {self._counts}")
 
 
-def _name(data: bytes) -> str:
-    words = data.split(b"\r\n")[2::2]
-    return b" ".join(words[: 2 if words[0] == b"CLIENT" else 1]).decode()
+def _owner_key(place: str) -> str:
+    return keys.owner_key(keys.parse_inflight(place)[1])
 
 
-@dataclass
-class Exploration:
-    """What was explored.
+def explore(url: str, broker: redis.Redis, events: int, first: Sequence[Event] = FIRST) -> tuple[int, int, str]:
+    """Run all schedules of so many events or fewer, shortest first, until one fails.
 
-    Attributes:
-        schedules: number of schedules that were run.
-        boundaries: number of boundaries that they passed.
-        failed: the first schedule that failed, in words.
+    Returns:
+        Numbers of schedules and boundaries, and the schedule that failed, in words.
     """
-
-    schedules: int = 0
-    boundaries: int = 0
-    failed: str = ""
-    _waiting: deque[Any] = field(default_factory=deque)
-
-
-def explore(
-    url: str, broker: redis.Redis, events: int, claims_by: tuple[str, str] = ("take", "wait"), every: int = 1
-) -> Exploration:
-    """Run all schedules of so many events, shortest first, until one fails."""
-    explored = Exploration()
-    Run(url, broker, (), claims_by)  # Redis has the scripts from now on
-    waiting: deque[Schedule] = deque([()])
-    numbers = itertools.count()
-    while waiting:
-        schedule = waiting.popleft()
-        run = Run(url, broker, schedule, claims_by)
-        explored.schedules += 1
-        explored.boundaries += len(run.boundaries)
+    Run(url, broker, ())  # Redis has the scripts from now on
+    schedules: deque[Schedule] = deque([()])
+    count = boundaries = 0
+    while schedules:
+        schedule = schedules.popleft()
+        run = Run(url, broker, schedule)
+        count, boundaries = count + 1, boundaries + len(run.boundaries)
         if run.violations:
-            explored.failed = describe(schedule, run)
-            return explored
+            return count, boundaries, "\n".join(map(str, (*schedule, *run.violations[:3], *run.boundaries)))
         if len(schedule) < events:
-            waiting += (
-                (*schedule, event) for event in extensions(schedule, run) if not schedule or next(numbers) % every == 0
-            )
-    return explored
+            schedules += ((*schedule, step) for step in _next_steps(schedule, run, first))
+    return count, boundaries, ""
 
 
-def extensions(schedule: Schedule, run: Run) -> Iterator[tuple[int, Event]]:
-    """Yield the events that may follow."""
-    last, event = schedule[-1] if schedule else (-1, None)
-    for number in range(last + 1, len(run.boundaries)):
-        side, command = run.boundaries[number]
-        for successor in SUCCESSORS[event]:
-            is_change = command not in _READS or successor not in (*_LATE, Event.LOSE_REPLY)
-            if is_change and (side in "ab" or successor is Event.ARRIVE):
-                yield number, successor
-
-
-def describe(schedule: Schedule, run: Run) -> str:
-    """Return a schedule in words."""
-    steps = [f"{number}: {' '.join(run.boundaries[number])}: {event.value}" for number, event in schedule]
-    commands = [f"{number} {' '.join(boundary)}" for number, boundary in enumerate(run.boundaries)]
-    return "\n".join([*steps, *run.violations[:3], *commands])
+def _next_steps(schedule: Schedule, run: Run, first: Sequence[Event]) -> Iterator[tuple[int, Event, tuple[str, str]]]:
+    """Yield what may happen next; what changes nothing is left out: a read that runs late, a crash before a read."""
+    start, events = (schedule[-1][0] + 1, _NEXT[schedule[-1][1]]) if schedule else (0, first)
+    for (number, boundary), event in itertools.product([*enumerate(run.boundaries)][start:], events):
+        is_change = boundary[1] not in _READS or event not in (*_LATE, Event.CRASH, Event.LOSE_REPLY)
+        if is_change and (boundary[0] in "ab" or event is Event.ARRIVE):
+            yield number, event, boundary

@@ -86,8 +86,8 @@ class _Connection(redis.Connection):
         data = b"".join(command)
         self.worker.run.pass_boundary(self.worker, self, data)
         super().send_packed_command(command, check_health)
-        if b"BLMOVE" in data and self.worker.run.state.queue:
-            select.select([self._sock], [], [], 5)  # else it is called back at once: nobody waits
+        if (b"BLMOVE" in data and self.worker.run.state.queue) or b"UNBLOCK" in data:
+            self.worker.await_reply()
 
 
 class Worker:
@@ -123,6 +123,10 @@ class Worker:
         self.is_over = True
         self._disconnect()
         self.run.check()
+
+    def await_reply(self) -> None:
+        """Have the reply to the blocking command there before anybody looks for it: no race."""
+        select.select(self._claims._lines, [], [], 5)
 
     def _disconnect(self) -> None:
         self._claims.disconnect()

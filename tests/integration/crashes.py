@@ -34,7 +34,7 @@ _MOST_COMMANDS = 300
 _READABLE = os.open(os.devnull, os.O_RDONLY)
 _LOST = (redis.ConnectionError, redis.TimeoutError)
 # No boundaries: they change nothing, and nothing changes their replies.
-_CONSTANT = {"HELLO", "AUTH", "SELECT", "CLIENT SETINFO", "CLIENT ID", "INFO", "TIME"}
+_CONSTANT = {"HELLO", "AUTH", "SELECT", "CLIENT SETINFO", "CLIENT MAINT_NOTIFICATIONS", "CLIENT ID", "INFO", "TIME"}
 _READS = {"ZRANGEBYSCORE", "EXISTS", "LLEN", "HMGET"}
 _DUMP = """
 local commands = {list = 'LRANGE', zset = 'ZRANGE', hash = 'HGETALL', string = 'GET', stream = 'XRANGE'}
@@ -66,11 +66,13 @@ Schedule: TypeAlias = tuple[tuple[int, Event, tuple[str, str]], ...]
 
 FIRST = tuple(Event)[:-1]
 _LATE, _FAULTS, _PREEMPTIONS = FIRST[:2], FIRST[2:5], FIRST[5:]
-_NEXT = (
-    dict.fromkeys(_LATE, (Event.ARRIVE,))  # without it, the command arrives when all else is done
-    | dict.fromkeys(_PREEMPTIONS, (*_FAULTS, Event.PREEMPT))
-    | {Event.CRASH: _FAULTS, Event.LOSE_COMMAND: (Event.PREEMPT,), Event.LOSE_REPLY: (Event.PREEMPT,)}
-)
+_NEXT = dict.fromkeys(_LATE, (Event.ARRIVE,)) | {  # without it, the command arrives when all else is done
+    Event.CRASH: (Event.CRASH, Event.LOSE_REPLY),
+    Event.LOSE_COMMAND: (),
+    Event.LOSE_REPLY: (Event.PREEMPT,),
+    Event.PREEMPT: (Event.CRASH, Event.LOSE_REPLY, Event.PREEMPT),
+    Event.STALL: (Event.LOSE_REPLY, Event.PREEMPT),
+}
 
 
 class _CrashError(BaseException):

@@ -42,6 +42,9 @@ COUNTED: Final = "counted"
 ANSWERED: Final = "answered"
 """Modes of `Tidier.tidy`; lua/settle.lua says what each does."""
 
+DIED: Final = "died"
+"""Mode of an owner of which no more is known: `ALONE` if it holds several messages, else `COUNTED`."""
+
 BURST_BYTES = 1_048_576
 """Bytes after which no more is taken at once; the message that exceeds them is still included."""
 
@@ -121,6 +124,9 @@ class Tidier:
         queue, owner = keys.parse_inflight(place)
         has_ended = self._end_connection(owner)
         self._client.delete(keys.owner_key(owner))
+        if mode == DIED:  # asked now, when no late command can change the list any more
+            length: Any = self._client.llen(place)
+            mode = ALONE if length > 1 else COUNTED
         names = (place, queue, keys.deliveries(queue), keys.deferred(queue))
         total = moved = _SETTLE.run(self._client.execute_command, names, mode, _SETTLED_AT_ONCE)
         while moved == _SETTLED_AT_ONCE:
@@ -148,8 +154,7 @@ class Tidier:
         queue, owner = keys.parse_inflight(place)
         if self._client.exists(keys.owner_key(owner)):
             return
-        length: Any = self._client.llen(place)
-        moved = self.tidy(place, ALONE if length > 1 else COUNTED)
+        moved = self.tidy(place, DIED)
         if moved:
             log.warning("claims of a dead worker requeued", queue=queue, owner=owner, messages=moved)
         elif is_forgotten:

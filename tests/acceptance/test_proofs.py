@@ -16,14 +16,14 @@ pytestmark = pytest.mark.skipif(not (shutil.which("spin") and shutil.which("gcc"
 
 
 def checked(*options: str) -> dict[str, str]:
-    """What was found, by the names of the cases."""
+    """Verdicts, by the names of the cases."""
     done = subprocess.run([CHECK, *options], capture_output=True, text=True, timeout=900, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return dict(line.split(": ", 1) for line in done.stdout.splitlines())
 
 
 def test_the_model_of_the_queue_loses_nothing_and_ends() -> None:
-    """Whatever the order of its steps, and with each fault at each of them."""
+    """In each order of its steps, and with each fault at each of them."""
     found = checked()
     assert found
     assert all(finding.endswith(": holds") for finding in found.values())

@@ -49,7 +49,7 @@ return pairs
 
 
 class Event(Enum):
-    """What happens at a boundary, to the worker that is about to send a command."""
+    """Event at a boundary, to the worker that is about to send a command."""
 
     CRASH_LATE = "it crashes, and the command arrives late"
     TIME_OUT = "it gives the connection up, and the command arrives late"

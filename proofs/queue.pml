@@ -11,7 +11,7 @@
    - Every run ends, without assuming fairness: nothing repeats. At its end every message is answered or a dead letter,
      no count or mark is left, and no owner is known but those of processes that live.
 
-   Faults, FAULTS of them in all, at any step: a process dies, its last command on its way; its main process dies, or
+   Faults, FAULTS of them, at any step (two of them: of deaths of processes and lost connections): a process dies, its last command on its way; its main process dies, or
    both; a connection is lost, its command executed late, or never (executed at once: the reply is lost); an owner's key
    expires though its process lives; Redis is full; a job reaches its hard time limit.
 
@@ -34,7 +34,7 @@
 #define FAULTS 2
 #endif
 #ifndef KINDS
-#define KINDS 127
+#define KINDS 127    /* of faults that may happen: bits, see DEATH */
 #endif
 #ifndef OUTAGES
 #define OUTAGES 0   /* jobs that find Postgres away: they are retried, or fail as Unavailable */

@@ -71,7 +71,7 @@ _NEXT = dict.fromkeys(_LATE, (Event.ARRIVE,)) | {  # without it, the command arr
     Event.LOSE_COMMAND: (),
     Event.LOSE_REPLY: (Event.PREEMPT,),
     Event.PREEMPT: (Event.CRASH, Event.LOSE_REPLY, Event.PREEMPT),
-    Event.STALL: (Event.LOSE_REPLY, Event.PREEMPT),
+    Event.STALL: (Event.PREEMPT,),
 }
 
 

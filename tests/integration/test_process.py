@@ -224,7 +224,7 @@ def test_a_job_that_expires_while_it_runs_into_its_time_limit_fails_its_chain(ur
     broker.lpush(place, first_of_a_chain(expires=EXPIRED, ignore_result=True))
     with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
         worker.slot.announce([place])
-        worker.slot.begin(place, [("retrieve_top_k", "first", 0)], 1.0, together=False)
+        worker.slot.begin(place, [("retrieve_top_k", "first")], 1.0, together=False)
         worker.settle("time limit")
         assert [*stored_failures(broker)] == ["next"]
     assert places(broker) == {}
@@ -237,7 +237,7 @@ def test_the_chain_of_a_job_that_was_killed_after_it_was_answered_goes_on(url: s
     store_success(broker, "first")
     with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
         worker.slot.announce([place])
-        worker.slot.begin(place, [("retrieve_top_k", "first", 0)], 1.0, together=False)
+        worker.slot.begin(place, [("retrieve_top_k", "first")], 1.0, together=False)
         worker.settle("time limit")
         assert worker.take(1) == ["next"]
         assert stored_failures(broker) == {}
@@ -255,7 +255,7 @@ def test_the_outcome_of_a_killed_process_is_of_the_job_that_it_ran(
     broker.hset(keys.deliveries(QUEUE), mapping={keys.digest(raw): 1, f"{keys.digest(raw)}:alone": 2})
     with Worker(url) as worker:
         worker.slot.announce([place])
-        worker.slot.begin(place, [("retrieve_top_k", "mine", 0)], 1.0, together=False)
+        worker.slot.begin(place, [("retrieve_top_k", "mine")], 1.0, together=False)
         worker.settle("time limit")
     assert [broker.exists(record_key(task_id)) for task_id in ("mine", "yours")] == [not ignored, 0]
     assert places(broker) == {}
@@ -369,7 +369,7 @@ def test_the_message_of_a_killed_process_s_job_is_found_by_its_id(url: str, brok
         broker.rpop(place)
     with Worker(url) as worker:
         worker.slot.announce([place])
-        jobs = [("retrieve_top_k", name, number) for number, name in enumerate("abc")]
+        jobs = [("retrieve_top_k", name) for name in "abc"]
         worker.slot.begin(place, jobs, 1.0, together=False)
         worker.slot.begin_next(1, 1.0)
         worker.settle("time limit")
@@ -448,7 +448,7 @@ def test_a_job_that_ended_is_not_taken_for_the_next_message(url: str, broker: re
     broker.lpush(place, envelope("next"))
     with Worker(url) as worker:
         worker.slot.announce([place])
-        worker.slot.begin(place, [("retrieve_top_k", "ended", 0)], 1.0, together=False)
+        worker.slot.begin(place, [("retrieve_top_k", "ended")], 1.0, together=False)
         worker.slot.begin_reading(place, together=False)
         member = Member(0, worker.slot, 0, 0)
         member.ended_for = "ended", "revoked"

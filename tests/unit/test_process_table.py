@@ -17,7 +17,7 @@ def test_a_forked_process_writes_what_its_parent_reads() -> None:
     pid = os.fork()
     if pid == 0:
         slot.announce(["retrieval.inflight.a", "retrieval.inflight.b"])
-        slot.begin("retrieval.inflight.a", [("retrieve_top_k", "é", 0), ("ask", "2", 1)], 5.0, together=True)
+        slot.begin("retrieval.inflight.a", [("retrieve_top_k", "é"), ("ask", "2")], 5.0, together=True)
         os._exit(0)
     os.waitpid(pid, 0)
     assert slot.places == ["retrieval.inflight.a", "retrieval.inflight.b"]
@@ -28,10 +28,10 @@ def test_a_forked_process_writes_what_its_parent_reads() -> None:
 
 def test_a_job_that_runs_alone_is_the_first_of_those_that_are_left() -> None:
     slot = Table(1).slots[0]
-    slot.begin("list", [("a", "1", 0), ("a", "2", 3), ("a", "3", 4)], 1.0, together=True)
+    slot.begin("list", [("a", "1"), ("a", "2"), ("a", "3")], 1.0, together=True)
     slot.begin_next(1, 2.0)
     assert [job.task_id for job in slot.running] == ["2", "3"]
-    assert (slot.position, slot.place_of(slot.position), bool(slot.together), slot.since) == (1, 3, False, 2.0)
+    assert (slot.position, bool(slot.together), slot.since) == (1, False, 2.0)
     for state in (State.ENDED, State.IDLE):
         slot.state = state
         assert slot.running == []
@@ -40,7 +40,7 @@ def test_a_job_that_runs_alone_is_the_first_of_those_that_are_left() -> None:
 def test_the_next_process_of_a_slot_begins_anew() -> None:
     slot = Table(1).slots[0]
     slot.announce(["list"])
-    slot.begin("list", [("a", "1", 0)], 1.0, together=False)
+    slot.begin("list", [("a", "1")], 1.0, together=False)
     slot.is_leaving = True
     slot.clear()
     assert (slot.places, slot.running, slot.state, slot.is_leaving, slot.claims) == ([], [], State.STARTING, 0, 0)
@@ -49,7 +49,7 @@ def test_the_next_process_of_a_slot_begins_anew() -> None:
 def test_an_id_as_long_as_any_is_kept_whole_and_a_longer_bundle_is_cut() -> None:
     """Senders choose ids: at most 512 characters, of four bytes each."""
     slot = Table(1).slots[0]
-    slot.begin("list", [("a", "𝕏" * 512, number) for number in range(MOST_JOBS + 1)], 1.0, together=True)
+    slot.begin("list", [("a", "𝕏" * 512) for _ in range(MOST_JOBS + 1)], 1.0, together=True)
     assert [job.task_id for job in slot.running] == ["𝕏" * 512] * MOST_JOBS
 
 

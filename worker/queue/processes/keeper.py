@@ -63,8 +63,7 @@ class DeadProcess(NamedTuple):
         places: its lists.
         place: the list that holds the messages that it read, or the jobs that it ran; empty: none.
         is_answered: whether the outcomes of all of these are stored.
-        number: the place in that list of the one that ran.
-        task_id: its id; empty: it ran none.
+        task_id: id of the one that ran; empty: it ran none.
         together: whether all of these ran.
         cause: why it was ended by the main process, if it was.
     """
@@ -72,7 +71,6 @@ class DeadProcess(NamedTuple):
     places: Sequence[str]
     place: str
     is_answered: bool
-    number: int
     task_id: str
     together: bool
     cause: Cause
@@ -81,9 +79,9 @@ class DeadProcess(NamedTuple):
     def of(cls, slot: Slot, cause: Cause) -> DeadProcess:
         """Return what a slot says of its process."""
         running, is_answered = slot.running, slot.state == State.ENDED
-        number, task_id = (slot.place_of(slot.position), running[0].task_id) if running else (0, "")
+        task_id = running[0].task_id if running else ""
         place = slot.place if slot.state in (State.RUNNING, State.STORING, State.ENDED) else ""
-        return cls(slot.places, place, is_answered, number, task_id, bool(slot.together), cause)
+        return cls(slot.places, place, is_answered, task_id, bool(slot.together), cause)
 
 
 class _UnstoredError(Exception):

@@ -213,7 +213,7 @@ class Process:
         jobs = self._select(self._inspect_all(self._of_first_queue(messages)))
         if not jobs:
             return
-        shown = [(claimed.job.task, claimed.job.id, number) for number, claimed in enumerate(jobs)]
+        shown = [(claimed.job.task, claimed.job.id) for claimed in jobs]
         self._slot.begin(jobs[0].message.place, shown, time.monotonic(), together=len(jobs) > 1)
         self._events.begun([claimed.job for claimed in jobs])
         self._answer(jobs, started)

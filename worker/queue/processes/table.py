@@ -48,7 +48,7 @@ class RunningJob(NamedTuple):
 
 
 class _Job(ctypes.Structure):
-    _fields_ = (("task", ctypes.c_char * _LONGEST_NAME), ("id", ctypes.c_char * _LONGEST_ID), ("place", ctypes.c_int32))
+    _fields_ = (("task", ctypes.c_char * _LONGEST_NAME), ("id", ctypes.c_char * _LONGEST_ID))
 
 
 class Slot(ctypes.Structure):
@@ -138,18 +138,18 @@ class Slot(ctypes.Structure):
         self._place = place.encode()
         self.signs += 1
 
-    def begin(self, place: str, jobs: Sequence[tuple[str, str, int]], now: float, *, together: bool) -> None:
+    def begin(self, place: str, jobs: Sequence[tuple[str, str]], now: float, *, together: bool) -> None:
         """Note that jobs begin.
 
         Args:
             place: the list that holds them.
-            jobs: the task, the id and the place in that list of each.
+            jobs: the task and the id of each.
             now: monotonic seconds.
             together: whether they are answered together.
         """
         self._place = place.encode()
-        for shown, (task, task_id, number) in zip(self._jobs, jobs, strict=False):
-            shown.task, shown.id, shown.place = task.encode()[:_LONGEST_NAME], task_id.encode()[:_LONGEST_ID], number
+        for shown, (task, task_id) in zip(self._jobs, jobs, strict=False):
+            shown.task, shown.id = task.encode()[:_LONGEST_NAME], task_id.encode()[:_LONGEST_ID]
         self.position, self.together, self.since, self.count = 0, together, now, len(jobs)
         self.state = State.RUNNING
         self.claims += 1
@@ -169,10 +169,6 @@ class Slot(ctypes.Structure):
             RunningJob(number, bytes(self._jobs[number].task).decode(), bytes(self._jobs[number].id).decode())
             for number in range(first, min(self.count, MOST_JOBS))
         ]
-
-    def place_of(self, position: int) -> int:
-        """Return the place of a job in the list that holds it, from the message taken first."""
-        return int(self._jobs[position].place)
 
 
 class Head(ctypes.Structure):

@@ -123,6 +123,13 @@ def test_a_failure_stands_too(records_of: RecordStore, broker: redis.Redis, erro
     assert stored(broker, "job")["result"]["exc_type"] == type(error).__name__
 
 
+def test_a_revocation_stands_too(records_of: RecordStore, broker: redis.Redis) -> None:
+    """A worker that was not told may run the job still: an operator and a client saw that it does not count."""
+    records_of.put([records.revocation("job", 60)])
+    assert records_of.put([ended("job", ANSWER)]) == {"job"}
+    assert stored(broker, "job")["status"] == "REVOKED"
+
+
 @pytest.mark.parametrize(
     "error", [Unavailable("Postgres is away"), DeadLettered("delivered too often"), NotAuthorised("expired")]
 )

@@ -11,7 +11,8 @@ for number, key in ipairs(KEYS) do
     local head = redis.pcall('GETRANGE', key, 0, 63)
     if type(head) ~= 'string' then head = '' end
     local failure = string.match(head, '^{"status": ?"FAILURE", ?"result": ?{"exc_type": ?"(%a+)"')
-    if not string.find(head, '^{"status": ?"SUCCESS"') and (not failure or again[failure]) then
+    local has_ended = string.find(head, '^{"status": ?"SUCCESS"') or string.find(head, '^{"status": ?"REVOKED"')
+    if not has_ended and (not failure or again[failure]) then
         redis.call('SETEX', key, ARGV[2 * number - 1], ARGV[2 * number])
         redis.call('PUBLISH', key, ARGV[2 * number])
     else

@@ -120,7 +120,7 @@ def pipeline(connection: PatientConnection) -> Iterator[psycopg.Pipeline]:
             try:
                 yield statements
             finally:
-                del statements._communicate_gen  # noqa: SLF001
+                del statements._communicate_gen  # noqa: SLF001 -- the same
     except psycopg.errors.PipelineAborted as skipped:  # a statement after that one
         if isinstance(skipped.__context__, psycopg.Error):
             raise skipped.__context__ from None

@@ -27,6 +27,7 @@ def test_after_any_events_every_message_has_one_outcome(url: str, broker: redis.
 
 def changed(script: Script, old: str, new: str) -> Script:
     """A script with a bug."""
+    assert old in script._text
     script = copy.copy(script)
     script._text = script._text.replace(old, new)
     script._digest = keys.digest(script._text.encode())
@@ -51,7 +52,7 @@ def ask_first(tidier: Tidier, place: str, mode: Any = "", tidy: Any = Tidier.tid
 COUNT = "redis.call('HINCRBY', KEYS[3], digest, mark == '1' and 2 or 1)"
 NOT_COUNTED, BACKWARDS = changed(claims._SETTLE, COUNT, ""), changed(claims._SETTLE, "'RPUSH'", "'LPUSH'")
 UNGUARDED = changed(claims._TAKE, "if redis.call('EXISTS', KEYS[1]) == 0 then return false end", "")
-OVERWRITE = changed(records._STORE_BESIDE_QUEUES, "if not string", "if true or string")
+OVERWRITE = changed(records._STORE_BESIDE_QUEUES, "if not has_ended", "if true or not has_ended")
 BUGS: dict[str, tuple[Any, str, Any, str]] = {
     "acknowledged before it is stored": (Worker, "answer", acknowledge_first, "a message is lost"),
     "a bundle's death is counted": (claims, "ALONE", claims.COUNTED, "counted wrongly"),

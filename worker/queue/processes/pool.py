@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import select
@@ -44,6 +45,8 @@ _MOST_PROCESSES = 4 * MOST_PROCESSES
 
 _SETTLE_SECONDS = 3.0
 """Time that the worker waits at its end until what dead processes held is requeued."""
+
+_STOPS = signal.SIGINT, signal.SIGTERM, signal.SIGQUIT
 
 
 class Member:
@@ -135,6 +138,7 @@ class Pool(BasePool):
         self._keeper: Keeper = self.app.processes.keeper(self._slots)
         self._maintain()
         self._keeper.start()
+        atexit.register(self._end_rest)
         threading.Thread(target=self._watch, name="limits", daemon=True).start()
 
     def _watch(self) -> None:
@@ -397,13 +401,27 @@ class Pool(BasePool):
                 for number, member in [*self.members.items()]:
                     if _has_ended(member.pipe, _LOOK_SECONDS / 10):
                         self._on_exit(number)
-        finally:  # a third signal raises an error here
-            for member in [*self.members.values()]:
-                if not member.is_killed:
-                    member.end("stopped")
-                self._on_exit(member.number)
-            self._ended_all.set()
-            self._keeper.stop(_SETTLE_SECONDS)
+        finally:
+            self._end_rest()
+
+    def _end_rest(self) -> None:
+        """Kill the processes that are left, and requeue what they held; at the end of the worker in any case.
+
+        Celery's handlers of further signals raise errors wherever the worker is: none interrupts this.
+        """
+        if self._ended_all.is_set():
+            return
+        is_main = threading.current_thread() is threading.main_thread()
+        handlers = {number: signal.signal(number, signal.SIG_IGN) for number in _STOPS if is_main}
+        self._is_ending, self._hub = True, None
+        for member in [*self.members.values()]:
+            if not member.is_killed:
+                member.end("stopped")
+            self._on_exit(member.number)
+        self._ended_all.set()
+        self._keeper.stop(_SETTLE_SECONDS)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
     def _get_info(self) -> dict[str, Any]:
         """Return what `inspect stats` shows."""

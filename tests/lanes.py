@@ -95,7 +95,7 @@ QUICK = (
     "integration/test_cache.py::test_a_revoked_grant",
     "integration/test_cache.py::test_no_caller_gets",
     "integration/test_client_outages.py::test_an_idle_client",
-    "integration/test_crashes.py::test_after_any_events_every_message_has_one_outcome[1]",
+    "integration/test_crashes.py::test_after_any_events_every_message_has_one_outcome[1",
     "integration/test_doctor_faults.py::test_a_caller_sees",
     f"{_FAULT}[a third of the embeddings missing]",
     f"{_FAULT}[no right on a table that a policy reads]",

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 QUEUE, MESSAGES, REFUSED = "retrieval", ("0", "1", "2"), "2"
+TURNS = {b"0": "a", b"1": "a", b"2": "b"}
+"""Whose turn each message takes, if callers take turns."""
+
 _MOST_COMMANDS = 300
 _READABLE = os.open(os.devnull, os.O_RDONLY)
 _LOST = (redis.ConnectionError, redis.TimeoutError)
@@ -103,7 +106,8 @@ class Worker:
         self._numbers = itertools.count()
         self._client = redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0), socket_timeout=5)
         self._client.connection_pool.connection_class = type("Connection", (_Connection,), {"worker": self})
-        self._claims = claims.Claims(self._client, [QUEUE], name, self.announce)
+        turn_of = TURNS.__getitem__ if run.is_fair else None
+        self._claims = claims.Claims(self._client, [QUEUE], name, self.announce, turn_of=turn_of)
         self._store = records.RecordStore(self._client, is_on_broker=True)
 
     def announce(self, places: Sequence[str]) -> None:
@@ -180,6 +184,7 @@ class _State(NamedTuple):
     """All that is in Redis; of queue and lists, the message taken next first."""
 
     queue: list[str]
+    sorted: list[str]
     held: dict[str, list[str]]
     delayed: list[str]
     dead: list[str]
@@ -190,11 +195,13 @@ class _State(NamedTuple):
 
     @classmethod
     def of(cls, dump: Any) -> _State:
-        values = {key.decode(): value for key, value in dump if key.decode() != keys.delayed(QUEUE)}
+        numbers = {keys.delayed(QUEUE), keys.callers(QUEUE), keys.numbers(QUEUE)}
+        values = {key.decode(): value for key, value in dump if key.decode() not in numbers}
         counts = _texts(values.pop(keys.deliveries(QUEUE), []))
         texts = {keys.digest(text.encode()): text for text in MESSAGES}
         return cls(
             _texts(values.pop(QUEUE, []))[::-1],
+            [text for turn in "ab" for text in _texts(values.pop(keys.caller(QUEUE, turn), []))[::-1]],
             {key: _texts(values.pop(key))[::-1] for key in [*values] if keys.parse_inflight(key)[0] == QUEUE},
             _texts(values.pop(keys.delayed_messages(QUEUE), []))[1::2],
             _texts(fields[-1] for _, fields in values.pop(keys.dead(QUEUE), [])),
@@ -212,7 +219,8 @@ def _texts(values: Iterable[bytes]) -> list[str]:
 class Run:
     """One run of a schedule: the boundaries that were passed, and what must not be, in words."""
 
-    def __init__(self, url: str, broker: redis.Redis, schedule: Schedule) -> None:
+    def __init__(self, url: str, broker: redis.Redis, schedule: Schedule, *, is_fair: bool) -> None:
+        self.is_fair = is_fair
         self.boundaries: list[tuple[str, str]] = []
         self.violations: list[str] = []
         self._broker = broker
@@ -245,7 +253,7 @@ class Run:
     def _finish(self, url: str) -> None:
         """Have other workers finish everything, and look at what is left."""
         for name in "cd":
-            if self.state.queue or self.state.held or self.state.delayed or self.state.listed:
+            if self.state.queue or self.state.sorted or self.state.held or self.state.delayed or self.state.listed:
                 self._actor = self._workers[name] = Worker(self, name, url)
                 self._actor.work()
             self._arrive()
@@ -335,7 +343,8 @@ class Run:
             self.violations += self._wrong(before, self.state)
 
     def _wrong(self, before: _State, after: _State) -> Iterator[str]:
-        everywhere = [*after.queue, *after.delayed, *after.dead, *itertools.chain(*after.held.values())]
+        waiting = [*after.queue, *after.sorted, *after.delayed]
+        everywhere = [*waiting, *after.dead, *itertools.chain(*after.held.values())]
         if len(everywhere) > len({*everywhere}):
             yield "a message is in two places"
         if not {*MESSAGES} <= {*everywhere, *after.records}:
@@ -354,10 +363,10 @@ class Run:
             returned = [text for text in removed if text in queue]
             yield from self._count(place, returned, is_alone=len(texts) == 1)
             requeued += returned
-            for text in {*removed} - {*queue} - {*after.delayed}:
+            for text in {*removed} - {*queue} - {*waiting}:
                 self._counts = {key: count for key, count in self._counts.items() if key[0] != text}
         due = [text for text in before.delayed if text not in after.delayed]
-        if queue != requeued + before.queue + due:
+        if queue[: len(requeued)] != requeued or not (self.is_fair or queue == requeued + before.queue + due):
             yield f"out of order: {before}, {after}"
         if after.counts != self._counts:
             yield f"counted wrongly: {after.counts}, not {self._counts}"
@@ -386,18 +395,20 @@ def _owner_key(place: str) -> str:
     return keys.owner_key(keys.parse_inflight(place)[1])
 
 
-def explore(url: str, broker: redis.Redis, events: int, first: Sequence[Event] = FIRST) -> tuple[int, int, str]:
-    """Run all schedules of so many events or fewer, shortest first, until one fails.
+def explore(
+    url: str, broker: redis.Redis, events: int, first: Sequence[Event] = FIRST, *, is_fair: bool = False
+) -> tuple[int, int, str]:
+    """Run all schedules of so many events or fewer, shortest first, until one fails; callers take turns or not.
 
     Returns:
         Numbers of schedules and boundaries, and the schedule that failed, in words.
     """
-    Run(url, broker, ())  # Redis has the scripts from now on
+    Run(url, broker, (), is_fair=is_fair)  # Redis has the scripts from now on
     schedules: deque[Schedule] = deque([()])
     count = boundaries = 0
     while schedules:
         schedule = schedules.popleft()
-        run = Run(url, broker, schedule)
+        run = Run(url, broker, schedule, is_fair=is_fair)
         count, boundaries = count + 1, boundaries + len(run.boundaries)
         if run.violations:
             return count, boundaries, "\n".join(map(str, (*schedule, *run.violations[:3], *run.boundaries)))

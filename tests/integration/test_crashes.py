@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     from worker.queue.lua import Script
 
 
+@pytest.mark.parametrize("is_fair", [False, True], ids=["in order", "in turns"])
 @pytest.mark.parametrize("events", [1, 2])
-def test_after_any_events_every_message_has_one_outcome(url: str, broker: redis.Redis, events: int) -> None:
+def test_after_any_events_every_message_has_one_outcome(
+    url: str, broker: redis.Redis, events: int, *, is_fair: bool
+) -> None:
     """At every boundary a message is somewhere or has an outcome; in the end each has one, and no key is left over."""
-    assert explore(url, broker, events)[2] == ""
+    assert explore(url, broker, events, is_fair=is_fair)[2] == ""
 
 
 def changed(script: Script, old: str, new: str) -> Script:

@@ -35,6 +35,7 @@ log = logs.logger("worker.claims")
 
 _TAKE, _SETTLE, _REQUEUE = Script("take", excerpts.SHORTEN), Script("settle"), Script("requeue")
 _DELAY, _RENEW, _SHORTEN = Script("delay", NOW), Script("renew", NOW), Script("shorten", excerpts.SHORTEN)
+_SORT = Script("sort")
 
 UNCOUNTED: Final = ""
 ALONE: Final = "alone"
@@ -47,6 +48,12 @@ DIED: Final = "died"
 
 BURST_BYTES = 1_048_576
 """Bytes after which no more is taken at once; the message that exceeds them is still included."""
+
+GATHERED_AT_ONCE = 256
+"""Most messages that are sorted at once: a flood of 100,000 within seconds, and none delays a claim for long."""
+
+MOST_OF_SEVERAL = 4
+"""Most messages of a claim while several callers wait: a lone one waits for no long bundle of another's."""
 
 _PATIENCE_SECONDS = 1.5
 """Longest time that the end of a wait may be overdue: then its connection is silent, and another one is opened."""
@@ -127,7 +134,7 @@ class Tidier:
         if mode == DIED:  # asked now, when no late command can change the list any more
             length: Any = self._client.llen(place)
             mode = ALONE if length > 1 else COUNTED
-        names = (place, queue, keys.deliveries(queue), keys.deferred(queue))
+        names = (place, queue, keys.deliveries(queue), keys.deferred(queue), keys.numbers(queue))
         total = moved = _SETTLE.run(self._client.execute_command, names, mode, _SETTLED_AT_ONCE)
         while moved == _SETTLED_AT_ONCE:
             moved = _SETTLE.run(self._client.execute_command, names, mode, _SETTLED_AT_ONCE)
@@ -276,6 +283,7 @@ class Claims:
         announce: called with the lists whose owners must be renewed (`renew`), whenever they change: before they are
             used, and after they are tidied up.
         longest: most bytes of a message; only an excerpt of a longer one is taken.
+        turn_of: names whose turn a message takes; None: messages are taken in the order of the queue.
     """
 
     def __init__(
@@ -285,11 +293,13 @@ class Claims:
         name: str,
         announce: Callable[[Sequence[str]], None],
         longest: int = Rules.max_bytes,
+        turn_of: Callable[[bytes], str] | None = None,
     ) -> None:
         self._client = client
         self._name = name
         self._announce = announce
         self._longest = longest
+        self._turn_of = turn_of
         self._tidier = Tidier(client)
         self._patience: float = min(_PATIENCE_SECONDS, client.get_connection_kwargs()["socket_timeout"])
         self._worked_on: set[str] = set()
@@ -372,7 +382,7 @@ class Claims:
         for place, group in itertools.groupby(messages, attrgetter("place")):
             raws = [message.raw for message in group]
             queue, _ = keys.parse_inflight(place)
-            _REQUEUE.run(self._line_of(queue).ask, [place, queue], *reversed(raws))
+            _REQUEUE.run(self._line_of(queue).ask, [place, queue, keys.numbers(queue)], *reversed(raws))
 
     def delay(self, message: ClaimedMessage, seconds: float, changed: bytes = b"") -> bool:
         """Requeue a message after some time by Redis' clock; return False if it was no longer here.
@@ -417,16 +427,52 @@ class Claims:
             self._answered.discard(place)
 
     def _take_of(self, line: _Line, limit: int) -> list[ClaimedMessage]:
-        place, answered = line.places
-        owner = keys.owner_key(keys.parse_inflight(place)[1])
-        names = [owner, line.queue, place, answered, keys.deliveries(line.queue)]
-        reply = _TAKE.run(line.ask, names, limit, self._longest, BURST_BYTES)
+        gathers = GATHERED_AT_ONCE if self._turn_of is not None and limit else 0
+        reply = self._run_take(line, limit, gathers)
+        if reply is not None:
+            self._answered.discard(line.places[1])
+            if reply[2]:
+                reply = self._take_sorted(line, limit, reply)
         if reply is None:  # another worker has declared it dead
             line.drop()
             self.connect()
             return []
-        self._answered.discard(answered)
-        return self._claimed(line, *reply)
+        return self._claimed(line, *reply[:2])
+
+    def _run_take(self, line: _Line, limit: int, gathers: int) -> list[list[Any]] | None:
+        queue, (place, answered) = line.queue, line.places
+        owner = keys.owner_key(keys.parse_inflight(place)[1])
+        names = [owner, queue, place, answered, keys.deliveries(queue), keys.callers(queue), keys.numbers(queue)]
+        reply: list[list[Any]] | None = _TAKE.run(
+            line.ask, names, limit, self._longest, BURST_BYTES, MOST_OF_SEVERAL, gathers
+        )
+        return reply
+
+    def _take_sorted(self, line: _Line, limit: int, reply: list[list[Any]]) -> list[list[Any]] | None:
+        """Sort gathered messages, and take as many more as may be.
+
+        Args:
+            line: where they were gathered.
+            limit: most messages.
+            reply: the reply that has them.
+        """
+        taken, counts, gathered = reply
+        try:
+            more = self._run_take(line, limit - len(taken), 0) if self._sort(line, len(taken), gathered) else None
+        except BaseException:  # else the next claim would acknowledge them
+            line.drop()
+            raise
+        return more and [taken + more[0], counts + more[1], []]
+
+    def _sort(self, line: _Line, taken: int, gathered: Sequence[bytes]) -> bool:
+        """Sort gathered messages by whose turn each takes; return False if they are no longer here."""
+        turns = [self._turn_of(raw) for raw in gathered]  # type: ignore[misc] # gathered only if there is one
+        numbers = {turn: number for number, turn in enumerate(dict.fromkeys(turns), 1)}
+        queue, place = line.queue, line.places[0]
+        owner = keys.owner_key(keys.parse_inflight(place)[1])
+        names = [owner, place, keys.callers(queue), keys.numbers(queue)]
+        names += [keys.caller(queue, turn) for turn in numbers]
+        return bool(_SORT.run(line.ask, names, taken, *(numbers[turn] for turn in turns)))
 
     def _claimed(self, line: _Line, raws: Sequence[bytes], counts: Sequence[int] = ()) -> list[ClaimedMessage]:
         if not raws:

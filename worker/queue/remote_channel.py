@@ -12,7 +12,7 @@ from kombu.transport import redis as kombu_redis
 
 from worker.adapters import logs
 from worker.queue import codec
-from worker.queue.broker import delayed
+from worker.queue.broker import delayed, turns
 from worker.queue.broker.clock import ServerClock
 from worker.queue.connections import ANSWER_SECONDS
 
@@ -64,7 +64,7 @@ class Channel(kombu_redis.Channel):
     def _purge(self, queue: str) -> int:
         """Delete a queue's waiting and delayed messages; return their number."""
         with self.conn_or_acquire() as client:
-            return int(super()._purge(queue)) + delayed.purge(client, queue)
+            return int(super()._purge(queue)) + turns.purge(client, queue) + delayed.purge(client, queue)
 
     def _receive_one(self, c: Any) -> bool:
         """Receive a message of remote control or events, if there is one, and ignore one that can't be read.

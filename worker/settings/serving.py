@@ -319,6 +319,7 @@ class WorkerSettings(Section):
     Attributes:
         bundle: Largest number of waiting `retrieve_top_k` jobs that a process gets at a time
             (docs/scaling.md#bundles). `1`: none.
+        fair: Whether callers take turns (docs/scaling.md#turns). `false`: jobs run in the order of the queue.
         bundle_ms: Time that a bundle should take at most, in milliseconds, by the time that jobs took so far.
         soft_time_limit_seconds: A job that runs longer fails as `TimedOut`. Must be less than
             `worker.time_limit_seconds`.
@@ -340,6 +341,7 @@ class WorkerSettings(Section):
     """
 
     bundle: int = Field(8, ge=1, le=64)
+    fair: bool = True
     bundle_ms: float = Field(50.0, gt=0, le=1000)
     soft_time_limit_seconds: int = Field(60, ge=1)
     time_limit_seconds: int = Field(90, ge=1)

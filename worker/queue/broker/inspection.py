@@ -173,7 +173,7 @@ def _task_message(
     due = _due(headers, now) if now is not None else None
     if due is not None:
         return DelayedMessage(due.timestamp())
-    body = _body(envelope)
+    body = body_of(envelope)
     _check_values(body, rules)
     content = _content(envelope, body)
     check_content(content, callbacks=rules.callbacks)
@@ -318,7 +318,7 @@ def _moment(headers: Mapping[str, Any], name: str) -> datetime | None:
 # --- body -------------------------------------------------------------------------------------------
 
 
-def _body(envelope: dict[str, Any]) -> bytes:
+def body_of(envelope: dict[str, Any]) -> bytes:
     """Return the body's bytes without transport encoding; removed from the envelope, so that memory holds it once."""
     body, properties = envelope.pop("body", None), envelope.get("properties")
     if not isinstance(body, str):
@@ -357,7 +357,7 @@ def arguments(raw: bytes) -> Any:
     """Return the arguments of a message, for a summary; None if it has none."""
     try:
         envelope = parse(raw)
-        return loads(_body(envelope))[0]
+        return loads(body_of(envelope))[0]
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError, InvalidJob):
         return None
 
@@ -371,7 +371,7 @@ def decoded(raw: bytes, rules: Rules) -> list[Any]:
         ValueError: an object has a name twice, of which a reader sees only one.
     """
     envelope, _ = _envelope(raw, rules)
-    body = _body(envelope)
+    body = body_of(envelope)
     _check_values(body, rules)
     content = _content(envelope, body)
     check_content(content, callbacks=True)

@@ -117,6 +117,21 @@ def deferred(queue: str) -> str:
     return f"{queue}.delayed.put_off"
 
 
+def callers(queue: str) -> str:
+    """Return the key of the list of the callers of whom sorted messages wait, by the names of their lists."""
+    return f"{queue}.callers"
+
+
+def caller(queue: str, turn: str) -> str:
+    """Return the key of the list of the sorted messages that share a turn (`turns.turn_of`)."""
+    return f"{queue}.caller.{turn}"
+
+
+def numbers(queue: str) -> str:
+    """Return the key of the hash of a queue's numbers: of sorted messages, and of those that have had their turn."""
+    return f"{queue}.numbers"
+
+
 def deliveries(queue: str) -> str:
     """Return the key of the hash of how many processes died of a message, by `digest`."""
     return f"{queue}.deliveries"

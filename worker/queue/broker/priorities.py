@@ -72,7 +72,7 @@ def refuse(
         if isinstance(inspected, Refusal):
             refused.append((message, inspected))
         else:
-            _REQUEUE.run(client.execute_command, [message.place, queue], message.raw)
+            _REQUEUE.run(client.execute_command, [message.place, queue, keys.numbers(queue)], message.raw)
     if not refused or not answer([refusal for _, refusal in refused]):
         return
     length: Any = client.xlen(keys.dead(queue))

@@ -1,7 +1,7 @@
 -- Empties the list of an owner that is gone: requeues its messages in their order, before all that wait.
 -- A bounded number at once; safe to repeat. Removes each message first, so that it runs on a full Redis too.
 --
--- KEYS: 1 the owner's list; 2 queue; 3 hash of counts; 4 list of deferred messages
+-- KEYS: 1 the owner's list; 2 queue; 3 hash of counts; 4 list of deferred messages; 5 hash of numbers (take.lua)
 -- ARGV: 1 mode; 2 most messages
 --       '':         nothing is counted
 --       'alone':    the process died with all of them: each must run alone
@@ -20,8 +20,11 @@ for moved = 0, most - 1 do
     if has_killed then mode = '' end
     if mode == 'answered' then
         redis.call('HDEL', KEYS[3], digest, alone)
+    elseif has_killed then
+        redis.call('LPUSH', KEYS[4], message)
     else
-        redis.call(has_killed and 'LPUSH' or 'RPUSH', has_killed and KEYS[4] or KEYS[2], message)
+        redis.call('RPUSH', KEYS[2], message)
+        redis.call('HINCRBY', KEYS[5], 'in_turn', 1)
     end
     local mark = redis.call('HGET', KEYS[3], alone)
     if has_killed or mode == 'counted' then

@@ -2,12 +2,17 @@
 -- Takes at most half of those that wait, but one at least: other processes may be idle.
 -- Does nothing if the owner has counted as dead. Removes first, so that it runs on a full Redis too.
 --
+-- Takes what has had its turn, at the queue's right end; then one message of each caller in turn; then of the queue. Its
+-- messages are not taken but gathered, to be sorted by caller (sort.lua), if callers wait, or more than ARGV 1.
+-- Whatever waits, one message of it stands in the queue: whoever waits for the queue is woken.
+--
 -- KEYS: 1 key of the owner that takes; 2 queue; 3 list that it takes to; 4 list whose messages are all answered;
---       5 hash of counts
+--       5 hash of counts; 6 list of the callers, each the list of its messages, the next one last;
+--       7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that have had their turn
 -- ARGV: 1 most messages (0: acknowledge only); 2 most bytes of a message (a longer one becomes an excerpt);
---       3 bytes after which no more is taken
--- Reply: nil if the owner is gone; else {messages, the next one first}, and {count, alone, count, alone, ...} of these
---        if any message of the queue is counted
+--       3 bytes after which no more is taken; 4 most messages if several callers wait; 5 most to gather (0: none)
+-- Reply: nil if the owner is gone; else {messages, the next one first}, {count, alone, count, alone, ...} of these, and
+--        {messages that were gathered}, to the left of these in the list
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
 local counted = redis.call('EXISTS', KEYS[5]) == 1
 if counted then
@@ -18,22 +23,54 @@ if counted then
 end
 redis.call('DEL', KEYS[4])
 
-local most = math.min(tonumber(ARGV[1]), math.ceil(redis.call('LLEN', KEYS[2]) / 2))
-local longest, budget = tonumber(ARGV[2]), tonumber(ARGV[3])
-local taken, counts, bytes = {}, {}, 0
-for number = 1, most do
-    if bytes > budget then break end
-    local message = redis.call('LMOVE', KEYS[2], KEYS[3], 'RIGHT', 'LEFT')
+local queued, callers = redis.call('LLEN', KEYS[2]), redis.call('LLEN', KEYS[6])
+local numbers = redis.call('HMGET', KEYS[7], 'sorted', 'in_turn')
+local in_turn = math.min(tonumber(numbers[2] or 0), queued)
+local most = math.min(tonumber(ARGV[1]), math.ceil((queued + tonumber(numbers[1] or 0)) / 2))
+if callers > 1 then most = math.min(most, tonumber(ARGV[4])) end
+local longest, budget, bytes = tonumber(ARGV[2]), tonumber(ARGV[3]), 0
+
+local function take(list, messages)
+    local message = redis.call('LMOVE', list, KEYS[3], 'RIGHT', 'LEFT')
+    if not message then return false end
     if #message > longest then
         message = shorten(message, longest)
         redis.call('LSET', KEYS[3], 0, message)
     end
-    taken[number] = message
+    messages[#messages + 1] = message
     bytes = bytes + #message
-    if counted then
-        local digest = redis.sha1hex(message)
-        counts[2 * number - 1] = tonumber(redis.call('HGET', KEYS[5], digest) or 0)
-        counts[2 * number] = redis.call('HEXISTS', KEYS[5], digest .. ':alone')
-    end
+    return true
 end
-return counted and {taken, counts} or {taken}
+
+local function next_caller(use)
+    local caller = redis.call('RPOP', KEYS[6])
+    if not caller then return false end
+    if use(caller) and redis.call('HINCRBY', KEYS[7], 'sorted', -1) <= 0 then redis.call('HDEL', KEYS[7], 'sorted') end
+    if redis.call('EXISTS', caller) == 1 then redis.call('LPUSH', KEYS[6], caller) end
+    return true
+end
+
+local taken, gathered, counts = {}, {}, {}
+local unsorted, had_turn = queued - in_turn, math.min(in_turn, most)
+local gathers = unsorted > 0 and had_turn < most and (callers > 0 or unsorted > tonumber(ARGV[1])) and tonumber(ARGV[5]) or 0
+while #taken < had_turn and bytes <= budget and take(KEYS[2], taken) do end
+in_turn = in_turn - #taken
+while #gathered < gathers and bytes <= budget and take(KEYS[2], gathered) do end
+if gathers == 0 then
+    while callers > 0 and #taken < most and bytes <= budget and next_caller(function(caller) return take(caller, taken) end) do end
+    while #taken < most and bytes <= budget and take(KEYS[2], taken) do end
+    if callers > 0 and redis.call('EXISTS', KEYS[2]) == 0 and next_caller(function(caller)
+        return redis.call('LMOVE', caller, KEYS[2], 'RIGHT', 'RIGHT')
+    end) then in_turn = 1 end
+end
+if in_turn > 0 then
+    redis.call('HSET', KEYS[7], 'in_turn', in_turn)
+elseif numbers[2] then
+    redis.call('HDEL', KEYS[7], 'in_turn')
+end
+for number, message in ipairs(taken) do
+    local digest = counted and redis.sha1hex(message)
+    counts[2 * number - 1] = counted and tonumber(redis.call('HGET', KEYS[5], digest) or 0) or 0
+    counts[2 * number] = counted and redis.call('HEXISTS', KEYS[5], digest .. ':alone') or 0
+end
+return {taken, counts, gathered}

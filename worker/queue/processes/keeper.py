@@ -16,7 +16,7 @@ import redis
 from retrieval_client.errors import TimedOut
 from worker.adapters import logs
 from worker.queue import codec, records
-from worker.queue.broker import delayed, inspection, keys, priorities, unacked
+from worker.queue.broker import delayed, inspection, keys, priorities, turns, unacked
 from worker.queue.broker.clock import ServerClock
 from worker.queue.broker.owners import (
     AGAIN_SECONDS,
@@ -276,7 +276,7 @@ class Keeper:
             while delayed.promote(self._client, name):
                 pass
             delayed.requeue_deferred(self._client, name, 2 * len(self._slots()), 0)
-            waiting += self._client.llen(name)
+            waiting += turns.waiting(self._client, name)
         self.waiting = waiting
 
     def _settle(self, process: DeadProcess) -> None:

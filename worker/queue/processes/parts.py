@@ -11,6 +11,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from worker.queue import connections
+from worker.queue.broker.turns import turn_of
 from worker.queue.claims import Claims
 from worker.queue.further_tasks import FurtherTasks
 from worker.queue.processes.events import Events
@@ -105,7 +106,7 @@ class Processes:
         soft, most_jobs, most_memory = limits
         client, store = self._broker(), self._store()
         Process(
-            Claims(client, self.queues, _name(os.getppid()), slot.announce, self._rules.max_bytes),
+            Claims(client, self.queues, _name(os.getppid()), slot.announce, self._rules.max_bytes, self._turn_of),
             self.queues,
             store,
             client,
@@ -125,6 +126,11 @@ class Processes:
             Events(self._app, hostname, head),
             parent,
         ).run()
+
+    @property
+    def _turn_of(self) -> Callable[[bytes], str] | None:
+        owners = self._settings.principal.owners
+        return (lambda raw: turn_of(raw, owners)) if self._settings.worker.fair else None
 
     def _further(self, store: RecordStore) -> FurtherTasks:
         return FurtherTasks(self._app, store, self._settings.worker.result_expires_seconds)

@@ -1,0 +1,229 @@
+"""Turns of callers: a lone job beside another caller's backlog, shares of 64 callers, and what turns cost.
+
+python -m benchmarks.turns --backlog 100000
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import statistics
+import time
+import uuid
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import psycopg
+import redis
+import typer
+from benchmarks.command import as_command
+from benchmarks.side_by_side.figures import percentile
+from rich.console import Console
+from rich.table import Table
+
+from retrieval_client import Client, RetrieveTopK, encode_embedding
+from retrieval_client.contract.message import compose
+from retrieval_client.contract.registry import task_of
+from retrieval_client.jobs import signed
+from synthetic.loading import TENANT, Index
+from synthetic.loading import load as load_dataset
+from synthetic.progress import steps
+from synthetic.vectors import Dataset
+from worker.cli.devstack.stack import local_stack
+from worker.cli.devstack.workers import celery_worker, stack_environment
+from worker.queue.broker import keys, turns
+from worker.queue.claims import Claims
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from worker.cli.devstack.stack import Stack
+
+QUEUE = "retrieval"
+LONE = 200
+"""Lone jobs, one after another, of which each wait is measured."""
+
+SHARERS, SHARED = 64, 2000
+AT_ONCE = 1000
+
+
+class Load:
+    """Jobs of any callers, and the worker that answers them.
+
+    Args:
+        stack: the servers.
+        dataset: the corpus.
+    """
+
+    def __init__(self, stack: Stack, dataset: Dataset) -> None:
+        self._stack = stack
+        self._queries = itertools.cycle(encode_embedding(query.tolist()) for query in dataset.queries(320))
+        self.broker = redis.Redis.from_url(stack.redis.url(0))
+        self.client = Client(*stack.redis.urls("producer"))
+
+    def job(self, caller: int) -> RetrieveTopK:
+        """A job of a caller, given by number."""
+        principal = {"user_id": f"user-{caller:05d}", "tenant_id": TENANT}
+        return RetrieveTopK(query_embedding=next(self._queries), principal=principal, k=15)
+
+    def send(self, callers: Iterable[int]) -> None:
+        """Send a job of each caller, in their order."""
+        task = task_of(RetrieveTopK)
+        messages = []
+        for caller in callers:
+            task_id = f"{caller:05d}-{uuid.uuid4()}"
+            messages.append(compose(task, task_id, signed(self.job(caller), None, None, task_id), None))
+        for first in range(0, len(messages), AT_ONCE):
+            self.broker.lpush(QUEUE, *messages[first : first + AT_ONCE])
+
+    def wait_until_empty(self) -> None:
+        """Wait until nothing waits."""
+        while turns.waiting(self.broker, QUEUE):
+            time.sleep(0.02)
+
+    def lone(self) -> list[float]:
+        """Milliseconds that each lone job of another caller takes, from its sending to its answer."""
+        took = []
+        for _ in range(LONE):
+            start = time.perf_counter()
+            self.client.call(self.job(99_999), timeout=600)
+            took.append((time.perf_counter() - start) * 1000)
+        return took
+
+    def answered(self) -> Counter[str]:
+        """How many jobs of each caller were answered."""
+        prefix = b"celery-task-meta-"
+        return Counter(key[len(prefix) :][:5].decode() for key in self.results().scan_iter(prefix + b"*", 10_000))
+
+    def results(self) -> redis.Redis:
+        """The Redis of the results."""
+        return redis.Redis.from_url(self._stack.redis.url(1))
+
+    @contextlib.contextmanager
+    def worker(self, *, fair: bool) -> Iterator[None]:
+        """A worker with a process for each core."""
+        settings = {"TRUST_QUEUE": "true", "EMBEDDER__KIND": "lexical", "LOG__LEVEL": "WARNING"}
+        environment = stack_environment(self._stack, WORKER__FAIR=f"{fair}".lower(), **settings)
+        log = self._stack.root / "turns.log"
+        with celery_worker(environment, log, f"--concurrency={os.cpu_count()}", queues=QUEUE):
+            self.send([0] * 200)
+            self.wait_until_empty()
+            yield
+
+    def clear(self) -> None:
+        """Forget all that waits, and all answers."""
+        self.broker.flushall()
+
+
+def jobs_a_second(load: Load, callers: list[int], *, fair: bool) -> float:
+    """How fast a worker empties a queue."""
+    load.clear()
+    with load.worker(fair=fair):
+        start = time.perf_counter()
+        load.send(callers)
+        load.wait_until_empty()
+        return len(callers) / (time.perf_counter() - start)
+
+
+def ratios(load: Load, callers: list[int], rounds: int) -> list[float]:
+    """Jobs a second with turns, divided by those without, of pairs of runs in turns."""
+    found = []
+    for number in range(rounds):
+        pair = {fair: jobs_a_second(load, callers, fair=fair) for fair in (number % 2 == 0, number % 2 == 1)}
+        found.append(pair[True] / pair[False])
+    return found
+
+
+def shares(load: Load) -> float:
+    """Largest difference to an equal share, after `SHARED` answers of callers whose backlogs differ."""
+    load.clear()
+    backlog = [caller for caller in range(SHARERS) for _ in range(100 + 10 * caller)]
+    with load.worker(fair=True):
+        before = load.answered().total()
+        load.send(backlog)
+        while (counts := load.answered()).total() - before < SHARED:
+            time.sleep(0.02)
+        load.broker.delete(QUEUE)
+        turns.purge(load.broker, QUEUE)
+    counts["00000"] -= before
+    equal = counts.total() / SHARERS
+    return max(abs(count - equal) for count in counts.values()) / equal
+
+
+def claim_microseconds(broker: redis.Redis, url: str, callers: int, backlog: int) -> float:
+    """Time of a claim from a sorted backlog."""
+    broker.flushall()
+    each = max(1, backlog // callers)
+    with broker.pipeline(transaction=False) as pipe:
+        for number in range(callers):
+            name = keys.caller(QUEUE, f"{number:016d}")
+            pipe.lpush(keys.callers(QUEUE), name)
+            for first in range(0, each, AT_ONCE):
+                pipe.lpush(name, *([b"x" * 1000] * min(AT_ONCE, each - first)))
+            if number % 1000 == 0 or each > AT_ONCE:
+                pipe.execute()
+        pipe.hset(keys.numbers(QUEUE), "sorted", each * callers)
+        pipe.execute()
+    with redis.Redis.from_url(url, socket_timeout=30) as client:
+        claims = Claims(client, [QUEUE], "benchmark-1", lambda _: None, turn_of=lambda raw: raw[:1].decode())
+        took = []
+        for _ in range(300):
+            start = time.perf_counter()
+            claims.take(4)
+            took.append((time.perf_counter() - start) * 1e6)
+        claims.close()
+    return statistics.median(took)
+
+
+def main(
+    rows: Annotated[int, typer.Option(help="Chunks in the corpus.", min=1_000)] = 100_000,
+    backlog: Annotated[int, typer.Option(help="Jobs of one caller.", min=1_000)] = 100_000,
+    jobs: Annotated[int, typer.Option(help="Jobs of a measurement of throughput.", min=100)] = 6_000,
+    rounds: Annotated[int, typer.Option(help="Pairs of such measurements.", min=1)] = 6,
+    only: Annotated[str, typer.Option(help="Of lone, shares, throughput, claims.")] = "lone,shares,throughput,claims",
+) -> None:
+    """Measure what callers gain and what turns cost, all in one run."""
+    console, table, dataset = Console(), Table("", "figure"), Dataset(rows)
+    with local_stack() as stack:
+        with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin, steps() as progress:
+            load_dataset(admin, dataset, Index(32, 200), progress)
+        load = Load(stack, dataset)
+        if "lone" in only:
+            with load.worker(fair=True):
+                load.lone()
+                alone = load.lone()
+                load.send([0] * backlog)
+                beside = load.lone()
+                left: Any = turns.waiting(load.broker, QUEUE)
+            for share in (0.5, 0.99):
+                pair = percentile(beside, share), percentile(alone, share)
+                table.add_row(
+                    f"lone job beside {backlog:,}, p{share * 100:.0f}",
+                    f"{pair[0]:.1f} ÷ {pair[1]:.1f} ms = {pair[0] / pair[1]:.2f}",
+                )
+            table.add_row("still waiting after that", f"{left:,}")
+        if "shares" in only:
+            table.add_row(f"{SHARERS} callers after {SHARED} jobs, worst share", f"{shares(load):.1%}")
+        if "throughput" in only:
+            for name, callers in {"one caller": 1, "10,000 callers": 10_000}.items():
+                found = ratios(load, [number % callers for number in range(jobs)], rounds)
+                table.add_row(
+                    f"jobs/s with turns ÷ without, {name}",
+                    f"{statistics.median(found):.3f} ({min(found):.3f}–{max(found):.3f})",
+                )
+        if "claims" in only:
+            for callers, messages in (
+                (1, 10_000),
+                (100, 10_000),
+                (10_000, 10_000),
+                (10_000, 1_000_000),
+                (1, 1_000_000),
+            ):
+                took = claim_microseconds(load.broker, stack.redis.url(0), callers, messages)
+                table.add_row(f"claim of 4, {callers:,} callers, {messages:,} messages", f"{took:.0f} µs")
+    console.print(table)
+
+
+if __name__ == "__main__":
+    as_command(main, "benchmarks.turns")

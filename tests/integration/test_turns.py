@@ -1,0 +1,170 @@
+"""Turns of callers, on real servers: one caller's backlog delays no other, and nothing is lost while it is sorted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from worker.queue.broker import keys, turns
+from worker.queue.claims import GATHERED_AT_ONCE, MOST_OF_SEVERAL, UNCOUNTED, Claims, Tidier
+from worker.queue.overview import Overview
+
+from .test_claims import LOST, QUEUE, broker, link, process, server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import redis
+
+    from worker.cli.devstack.redis import Redis
+
+    from .faulty_link import Fault, FaultyLink
+
+__all__ = ["broker", "link", "process", "server"]
+
+LIMIT = 8
+FLOOD = 1000
+
+
+def letter_of(raw: bytes) -> str:
+    """Whose turn the messages of these tests take: of their first letter."""
+    return raw[:1].decode()
+
+
+def send(broker: redis.Redis, letter: str, count: int) -> None:
+    broker.lpush(QUEUE, *(f"{letter}{number}" for number in range(count)))
+
+
+def drain(claims: Claims, limit: int = LIMIT) -> list[str]:
+    """Everything that waits, in the order of claims."""
+    texts: list[str] = []
+    while messages := claims.take(limit):
+        texts += [message.raw.decode() for message in messages]
+    return texts
+
+
+def of(letter: str, texts: Sequence[str]) -> list[int]:
+    return [int(text[1:]) for text in texts if text[0] == letter]
+
+
+def test_a_lone_message_of_another_caller_is_next_but_one_whatever_the_backlog(
+    broker: redis.Redis, process: Callable[..., Claims]
+) -> None:
+    """Once the backlog is sorted: it waits for one claim that was begun, and for one message of the other caller."""
+    send(broker, "a", FLOOD)
+    claims = process(turn_of=letter_of)
+    while broker.llen(QUEUE) > 1:
+        assert claims.take(LIMIT)
+    for _ in range(5):
+        send(broker, "b", 1)
+        assert "b" in {letter_of(message.raw) for message in claims.take(LIMIT)}
+
+
+def test_callers_take_turns_whatever_each_has_waiting(broker: redis.Redis, process: Callable[..., Claims]) -> None:
+    """Of a backlog that is sorted, each of 64 callers gets the same number, as long as it has any."""
+    for number in range(64):
+        send(broker, chr(0x30 + number), 10 + 40 * (number % 4))
+    total: Any = broker.llen(QUEUE)
+    claims = process(turn_of=letter_of)
+    texts = [message.raw.decode() for _ in range(total // GATHERED_AT_ONCE + 1) for message in claims.take(LIMIT)]
+    assert turns.waiting(broker, QUEUE) + len(texts) == total
+    served = [message.raw.decode() for _ in range(64) for message in claims.take(MOST_OF_SEVERAL)]
+    counts = Counter(text[0] for text in served)
+    assert (len(counts), min(counts.values()) + 1 >= max(counts.values())) == (64, True)
+    texts += served + drain(claims)
+    assert len({*texts}) == len(texts) == total
+    for letter in map(chr, range(0x30, 0x30 + 64)):
+        assert of(letter, texts) == sorted(of(letter, texts)), "in their order"
+    assert not broker.exists(QUEUE, keys.callers(QUEUE), keys.numbers(QUEUE))
+
+
+def test_few_messages_are_taken_as_they_came(broker: redis.Redis, process: Callable[..., Claims]) -> None:
+    """Nothing is sorted if all that waits may be taken at once, or if turns are off."""
+    for letter, count in {"a": 3, "b": 2}.items():
+        send(broker, letter, count)
+    claims = process(turn_of=letter_of)
+    assert drain(claims)[:3] == ["a0", "a1", "a2"]
+    send(broker, "a", FLOOD)
+    send(broker, "b", 1)
+    assert drain(process())[-1] == "b0"
+
+
+def test_a_worker_without_turns_empties_the_lists(broker: redis.Redis, process: Callable[..., Claims]) -> None:
+    """Nothing is left in them when the setting is changed."""
+    send(broker, "a", FLOOD)
+    send(broker, "b", FLOOD)
+    taken = [message.raw.decode() for message in process(turn_of=letter_of).take(LIMIT)]
+    assert turns.sorted_messages(broker, QUEUE)
+    assert len({*taken, *drain(process())}) == 2 * FLOOD
+
+
+def test_a_requeued_message_has_had_its_turn(broker: redis.Redis, process: Callable[..., Claims]) -> None:
+    """It is next, before the backlog of its caller and of all others."""
+    send(broker, "a", FLOOD)
+    send(broker, "b", FLOOD)
+    claims = process(turn_of=letter_of)
+    first = claims.take(LIMIT)
+    claims.requeue(first)
+    again = claims.take(LIMIT)
+    assert [message.raw for message in again][: len(first)] == [message.raw for message in first]
+
+
+def test_a_blocked_process_is_woken_by_what_another_one_sorts(
+    broker: redis.Redis, process: Callable[..., Claims]
+) -> None:
+    """Whatever waits, one message of it stands in the queue, from which it is taken."""
+    send(broker, "a", LIMIT * 3)
+    sorts, waits = process(turn_of=letter_of), process(turn_of=letter_of)
+    taken = sorts.take(LIMIT)
+    assert turns.sorted_messages(broker, QUEUE)
+    assert broker.llen(QUEUE) == 1
+    assert waits.wait(5.0)
+    assert len(taken) + 1 + len(drain(sorts)) + len(drain(waits)) == LIMIT * 3
+
+
+def test_overview_and_purge_see_the_whole(server: Redis, broker: redis.Redis, process: Callable[..., Claims]) -> None:
+    """What was sorted waits like the rest."""
+    send(broker, "a", FLOOD)
+    send(broker, "b", FLOOD)
+    taken = process(turn_of=letter_of).take(LIMIT)
+    overview = Overview(server.url(user="inspector"), [QUEUE], lambda: 0.0)
+    assert overview.look(0).queues[0].waiting == turns.waiting(broker, QUEUE) == 2 * FLOOD - len(taken)
+    assert turns.purge(broker, QUEUE) + broker.llen(QUEUE) == 2 * FLOOD - len(taken)
+    assert {key for key in broker.scan_iter() if b"caller" in key} == set()
+
+
+@pytest.mark.parametrize("fault", ["reply", "command"])
+@pytest.mark.parametrize("number", range(3))
+def test_nothing_is_lost_if_the_connection_breaks_while_it_sorts(
+    broker: redis.Redis, process: Callable[..., Claims], link: FaultyLink, fault: Fault, number: int
+) -> None:
+    """At each of the three commands of a claim: it gathers, sorts, takes."""
+    send(broker, "a", FLOOD)
+    send(broker, "b", FLOOD)
+    claims = process(port=link.port, turn_of=letter_of)
+    link.lose(fault, number)
+    with pytest.raises(LOST):
+        claims.take(LIMIT)
+    texts = drain(claims)
+    assert len({*texts}) == len(texts) == 2 * FLOOD
+    assert not [key for key in broker.scan_iter() if b"inflight" in key or b"caller" in key]
+
+
+def test_a_process_that_dies_after_it_gathered_loses_nothing(
+    broker: redis.Redis, process: Callable[..., Claims]
+) -> None:
+    """What it gathered is requeued in its order, uncounted."""
+    send(broker, "a", FLOOD)
+
+    def dies(_: bytes) -> str:
+        raise SystemExit
+
+    claims = process(turn_of=dies)
+    (place, _) = claims._lines[0].places
+    with pytest.raises(SystemExit):
+        claims.take(LIMIT)
+    assert broker.llen(place) == GATHERED_AT_ONCE
+    assert Tidier(broker).tidy(place, UNCOUNTED) == GATHERED_AT_ONCE
+    assert of("a", drain(process())) == [*range(FLOOD)]

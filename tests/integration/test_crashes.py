@@ -9,9 +9,9 @@ import pytest
 
 from worker.queue import claims, records
 from worker.queue.broker import keys
-from worker.queue.claims import Tidier
+from worker.queue.claims import Claims, Tidier
 
-from .crashes import Event, Worker, explore
+from .crashes import FIRST, Event, Worker, explore
 
 if TYPE_CHECKING:
     import redis
@@ -82,10 +82,25 @@ LATE_BUGS: dict[str, tuple[Any, str, Any, str, Event]] = {
 """Bugs that only a late command shows, and how it becomes late."""
 
 
-@pytest.mark.parametrize("bug", [*BUGS, *LATE_BUGS])
+def acknowledge_gathered(self: Claims, line: Any, limit: int, reply: Any, take: Any = Claims._take_sorted) -> Any:
+    self._answered.add(line.places[0])
+    reply = take(self, line, limit, reply)
+    self._answered.discard(line.places[0])
+    return reply
+
+
+FORGETFUL = changed(claims._TAKE, "if redis.call('EXISTS', caller) == 1 then", "if false then")
+TURN_BUGS: dict[str, tuple[Any, str, Any, str]] = {
+    "gathered messages are acknowledged": (Claims, "_take_sorted", acknowledge_gathered, "a message is lost"),
+    "a caller is forgotten": (claims, "_TAKE", FORGETFUL, "left over"),
+}
+"""Bugs of turns."""
+
+
+@pytest.mark.parametrize("bug", [*BUGS, *LATE_BUGS, *TURN_BUGS])
 def test_a_bug_is_found(url: str, broker: redis.Redis, monkeypatch: pytest.MonkeyPatch, bug: str) -> None:
     """Each bug of code or scripts fails a schedule."""
-    place, name, change, violation, *first = (BUGS | LATE_BUGS)[bug]
+    place, name, change, violation, *first = (BUGS | LATE_BUGS | TURN_BUGS)[bug]
     monkeypatch.setattr(place, name, change)
-    schedules, _, failure = explore(url, broker, 2, first) if first else explore(url, broker, 1)
+    schedules, _, failure = explore(url, broker, 2 if first else 1, first or FIRST, is_fair=bug in TURN_BUGS)
     assert violation in failure, schedules

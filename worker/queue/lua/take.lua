@@ -10,7 +10,7 @@
 --       5 hash of counts; 6 list of the callers, each the list of its messages, the next one last;
 --       7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that have had their turn
 -- ARGV: 1 most messages (0: acknowledge only); 2 most bytes of a message (a longer one becomes an excerpt);
---       3 bytes after which no more is taken; 4 most messages if several callers wait; 5 most to gather (0: none)
+--       3 bytes after which no more is taken; 4 most messages if several callers wait, up to eight times as many; 5 most to gather (0: none)
 -- Reply: nil if the owner is gone; else {messages, the next one first}, {count, alone, count, alone, ...} of these, and
 --        {messages that were gathered}, to the left of these in the list
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
@@ -27,7 +27,7 @@ local queued, callers = redis.call('LLEN', KEYS[2]), redis.call('LLEN', KEYS[6])
 local numbers = redis.call('HMGET', KEYS[7], 'sorted', 'in_turn')
 local in_turn = math.min(tonumber(numbers[2] or 0), queued)
 local most = math.min(tonumber(ARGV[1]), math.ceil((queued + tonumber(numbers[1] or 0)) / 2))
-if callers > 1 then most = math.min(most, tonumber(ARGV[4])) end
+if callers > 1 then most = math.min(most, math.max(tonumber(ARGV[4]), math.floor(callers / 8))) end
 local longest, budget, bytes = tonumber(ARGV[2]), tonumber(ARGV[3]), 0
 
 local function take(list, messages)

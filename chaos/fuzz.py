@@ -35,6 +35,7 @@ DEAD_ENTRIES = 5000
 _LEFT = """
 local left = redis.call('LLEN', KEYS[1]) + redis.call('HLEN', 'unacked')
 left = left + redis.call('ZCARD', KEYS[1] .. '.delayed') + redis.call('LLEN', KEYS[1] .. '.delayed.put_off')
+left = left + (redis.call('HGET', KEYS[1] .. '.numbers', 'sorted') or 0)
 for _, place in ipairs(redis.call('KEYS', KEYS[1] .. '.inflight.*')) do left = left + redis.call('LLEN', place) end
 return left
 """

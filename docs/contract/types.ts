@@ -326,6 +326,7 @@ export interface Headers {
   compression?: null;
   root_id?: string | null;
   parent_id?: string | null;
+  /** whose turn the job takes, if it is not its caller's; Celery sends the id of a group. */
   group?: string | null;
   origin?: string | null;
   lang?: string | null;

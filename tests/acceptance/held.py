@@ -38,7 +38,7 @@ def holders(broker: redis.Redis) -> set[str]:
 
 def is_clean(broker: redis.Redis, *further: str) -> bool:
     """Whether nothing is left of any job at one instant: none waits, is held or counted, and no further key exists."""
-    names = (keys.OWNERS, "retrieval", keys.UNACKED, keys.deliveries("retrieval"), *further)
+    names = (keys.OWNERS, "retrieval", keys.callers("retrieval"), keys.UNACKED, keys.deliveries("retrieval"), *further)
     return broker.eval(_HELD, len(names), *names) == 0  # a full Redis runs scripts, and no transactions
 
 

@@ -48,6 +48,7 @@ class Headers(Result):
         timelimit: refused, except for the nulls that Celery sends.
         compression: refused.
         ignore_result: true: there is no record.
+        group: whose turn the job takes, if it is not its caller's; Celery sends the id of a group.
         retries: Celery's own count.
         outage_seconds: seconds for which the worker has postponed the job during outages.
     """

@@ -14,7 +14,7 @@ from retrieval_client import Client, RetrieveTopK, TaskId, TopK
 from retrieval_client.errors import InternalError, InvalidJob, Unavailable
 from worker.cli.devstack.redis import redis_server
 from worker.cli.devstack.workers import celery_worker
-from worker.queue.broker import dead_letters, keys
+from worker.queue.broker import dead_letters, keys, turns
 
 from .held import count_held, is_clean, jobs_of_lost_processes
 from .jobs import JOB, QUERY, pool_process
@@ -132,7 +132,7 @@ def test_a_job_that_is_slow_alone_holds_no_other_back(
         " RETURN true; END $$;"
         "CREATE POLICY waits ON document_chunks AS RESTRICTIVE FOR SELECT TO PUBLIC USING (waits())"
     )
-    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="60")
+    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="60", WORKER__FAIR="false")
     with celery_worker(environment, worker_log, "--concurrency=1"):
         admin.execute("SELECT pg_advisory_lock(7)")
         first = [client.enqueue(job_of("alice")) for _ in range(12)]
@@ -199,7 +199,7 @@ def test_results_that_can_not_be_stored_requeue_the_bundle(
         with celery_worker(environment, worker_log, "--concurrency=1"):
             wait_for(lambda: worker_log.read_text().count("outcomes not stored yet") > 0)
             assert not any(full.exists(f"celery-task-meta-{task_id}") for task_id in ids)
-            wait_for(lambda: broker.llen("retrieval") + count_held(broker) == len(ids))  # they go to and fro
+            wait_for(lambda: turns.waiting(broker, "retrieval") + count_held(broker) == len(ids))  # they go to and fro
             full.config_set("maxmemory", "0")
             assert {sender.result(task_id, timeout=180).status for task_id in ids} == {"ok"}  # type: ignore[union-attr] # one
             wait_for(lambda: is_clean(broker))
@@ -214,7 +214,7 @@ def test_jobs_with_the_same_id_share_no_answer(
     for number in range(12):
         for job in pairs[number % 2]:
             client.enqueue(job, task_id=f"same-{number}")
-    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(WORKER__FAIR="false"), worker_log, "--concurrency=1"):
         wait_for(lambda: is_clean(broker))
         # The first of each two that ended is kept, as without bundles.
         answers = [seen(client.result(f"same-{number}", timeout=180)) for number in range(12)]

@@ -82,9 +82,9 @@ LATE_BUGS: dict[str, tuple[Any, str, Any, str, Event]] = {
 """Bugs that only a late command shows, and how it becomes late."""
 
 
-def acknowledge_gathered(self: Claims, line: Any, limit: int, reply: Any, take: Any = Claims._take_sorted) -> Any:
+def acknowledge_gathered(self: Claims, line: Any, *reply: Any, take: Any = Claims._take_sorted) -> Any:
     self._answered.add(line.places[0])
-    reply = take(self, line, limit, reply)
+    reply = take(self, line, *reply)
     self._answered.discard(line.places[0])
     return reply
 

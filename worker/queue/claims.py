@@ -35,7 +35,6 @@ log = logs.logger("worker.claims")
 
 _TAKE, _SETTLE, _REQUEUE = Script("take", excerpts.SHORTEN), Script("settle"), Script("requeue")
 _DELAY, _RENEW, _SHORTEN = Script("delay", NOW), Script("renew", NOW), Script("shorten", excerpts.SHORTEN)
-_SORT = Script("sort")
 
 UNCOUNTED: Final = ""
 ALONE: Final = "alone"
@@ -432,47 +431,37 @@ class Claims:
         if reply is not None:
             self._answered.discard(line.places[1])
             if reply[2]:
-                reply = self._take_sorted(line, limit, reply)
+                reply = self._take_sorted(line, limit, *reply)
         if reply is None:  # another worker has declared it dead
             line.drop()
             self.connect()
             return []
         return self._claimed(line, *reply[:2])
 
-    def _run_take(self, line: _Line, limit: int, gathers: int) -> list[list[Any]] | None:
+    def _run_take(
+        self, line: _Line, limit: int, gathers: int, taken: int = 0, turns: Sequence[str] = ()
+    ) -> list[list[Any]] | None:
+        """Return the reply of lua/take.lua; with turns, it first sorts what was gathered."""
         queue, (place, answered) = line.queue, line.places
         owner = keys.owner_key(keys.parse_inflight(place)[1])
+        numbers = {turn: number for number, turn in enumerate(dict.fromkeys(turns), 1)}
         names = [owner, queue, place, answered, keys.deliveries(queue), keys.callers(queue), keys.numbers(queue)]
-        reply: list[list[Any]] | None = _TAKE.run(
-            line.ask, names, limit, self._longest, BURST_BYTES, MOST_OF_SEVERAL, gathers
-        )
+        names += [keys.caller(queue, turn) for turn in numbers]
+        limits = (limit, self._longest, BURST_BYTES, MOST_OF_SEVERAL, gathers)
+        reply: list[list[Any]] | None = _TAKE.run(line.ask, names, *limits, taken, *(numbers[turn] for turn in turns))
         return reply
 
-    def _take_sorted(self, line: _Line, limit: int, reply: list[list[Any]]) -> list[list[Any]] | None:
-        """Sort gathered messages, and take as many more as may be.
-
-        Args:
-            line: where they were gathered.
-            limit: most messages.
-            reply: the reply that has them.
-        """
-        taken, counts, gathered = reply
+    def _take_sorted(
+        self, line: _Line, limit: int, taken: list[bytes], counts: list[int], gathered: Sequence[bytes]
+    ) -> list[list[Any]] | None:
+        """Have gathered messages sorted by whose turn each takes, and take as many more as may be."""
         try:
-            more = self._run_take(line, limit - len(taken), 0) if self._sort(line, len(taken), gathered) else None
+            turns = [self._turn_of(raw) for raw in gathered]  # type: ignore[misc] # gathered only if there is one
+            more = self._run_take(line, limit - len(taken), 0, len(taken), turns)
         except BaseException:  # else the next claim would acknowledge them
             line.drop()
             raise
         return more and [taken + more[0], counts + more[1], []]
-
-    def _sort(self, line: _Line, taken: int, gathered: Sequence[bytes]) -> bool:
-        """Sort gathered messages by whose turn each takes; return False if they are no longer here."""
-        turns = [self._turn_of(raw) for raw in gathered]  # type: ignore[misc] # gathered only if there is one
-        numbers = {turn: number for number, turn in enumerate(dict.fromkeys(turns), 1)}
-        queue, place = line.queue, line.places[0]
-        owner = keys.owner_key(keys.parse_inflight(place)[1])
-        names = [owner, place, keys.callers(queue), keys.numbers(queue)]
-        names += [keys.caller(queue, turn) for turn in numbers]
-        return bool(_SORT.run(line.ask, names, taken, *(numbers[turn] for turn in turns)))
 
     def _claimed(self, line: _Line, raws: Sequence[bytes], counts: Sequence[int] = ()) -> list[ClaimedMessage]:
         if not raws:

@@ -1,7 +1,7 @@
 """Turns of callers in a queue: whose a message takes, by what it says before anything of it is verified.
 
 No right depends on it: whoever may send to the queue may name any caller, and gains no more than a place in the order.
-Workers sort what waits into a list for each caller (lua/take.lua, lua/sort.lua).
+Workers sort what waits into a list for each caller (lua/take.lua).
 """
 
 from __future__ import annotations

@@ -3,15 +3,18 @@
 -- Does nothing if the owner has counted as dead. Removes first, so that it runs on a full Redis too.
 --
 -- Takes what has had its turn, at the queue's right end; then one message of each caller in turn; then of the queue. Its
--- messages are not taken but gathered, to be sorted by caller (sort.lua), if callers wait, or more than ARGV 1.
+-- messages are not taken but gathered if callers wait, or more than ARGV 1. The next call sorts them by their callers.
 -- Whatever waits, one message of it stands in the queue: whoever waits for the queue is woken.
 --
 -- KEYS: 1 key of the owner that takes; 2 queue; 3 list that it takes to; 4 list whose messages are all answered;
 --       5 hash of counts; 6 list of the callers, each the list of its messages, the next one last;
---       7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that have had their turn
+--       7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that have had their turn;
+--       then the lists of the callers of gathered messages
 -- ARGV: 1 most messages (0: acknowledge only); 2 most bytes of a message (a longer one becomes an excerpt);
---       3 bytes after which no more is taken; 4 most messages if several callers wait, up to eight times as many; 5 most to gather (0: none)
--- Reply: nil if the owner is gone; else {messages, the next one first}, {count, alone, count, alone, ...} of these, and
+--       3 bytes after which no more is taken; 4 most messages if several callers wait, up to eight times as many; 5 most to gather (0: none);
+--       6 messages that were taken when others were gathered; then for each of these, the next one first, the number of
+--       its caller
+-- Reply: nil if the owner is gone, or its list is another one; else {messages, the next one first}, {count, alone, count, alone, ...} of these, and
 --        {messages that were gathered}, to the left of these in the list
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
 local counted = redis.call('EXISTS', KEYS[5]) == 1
@@ -22,6 +25,18 @@ if counted then
     end
 end
 redis.call('DEL', KEYS[4])
+
+local sorts = #ARGV - 6
+if sorts > 0 then
+    if redis.call('LLEN', KEYS[3]) ~= ARGV[6] + sorts then return false end
+    for _ = 1, tonumber(ARGV[6]) do redis.call('LMOVE', KEYS[3], KEYS[3], 'RIGHT', 'LEFT') end
+    for number = 7, #ARGV do
+        local caller = KEYS[7 + ARGV[number]]
+        if redis.call('EXISTS', caller) == 0 then redis.call('LPUSH', KEYS[6], caller) end
+        redis.call('LMOVE', KEYS[3], caller, 'RIGHT', 'LEFT')
+    end
+    redis.call('HINCRBY', KEYS[7], 'sorted', sorts)
+end
 
 local queued, callers = redis.call('LLEN', KEYS[2]), redis.call('LLEN', KEYS[6])
 local numbers = redis.call('HMGET', KEYS[7], 'sorted', 'in_turn')

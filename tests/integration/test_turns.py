@@ -114,7 +114,7 @@ def test_a_requeued_message_has_had_its_turn(broker: redis.Redis, process: Calla
 def test_a_blocked_process_is_woken_by_what_another_one_sorts(
     broker: redis.Redis, process: Callable[..., Claims]
 ) -> None:
-    """Whatever waits, one message of it stands in the queue, from which it is taken."""
+    """One message of all that waits stands in the queue, from which it is taken."""
     send(broker, "a", LIMIT * 3)
     sorts, waits = process(turn_of=letter_of), process(turn_of=letter_of)
     taken = sorts.take(LIMIT)
@@ -125,7 +125,7 @@ def test_a_blocked_process_is_woken_by_what_another_one_sorts(
 
 
 def test_overview_and_purge_see_the_whole(server: Redis, broker: redis.Redis, process: Callable[..., Claims]) -> None:
-    """What was sorted waits like the rest."""
+    """Sorted messages wait like the rest."""
     send(broker, "a", FLOOD)
     send(broker, "b", FLOOD)
     taken = process(turn_of=letter_of).take(LIMIT)
@@ -155,7 +155,7 @@ def test_nothing_is_lost_if_the_connection_breaks_while_it_sorts(
 def test_a_process_that_dies_after_it_gathered_loses_nothing(
     broker: redis.Redis, process: Callable[..., Claims]
 ) -> None:
-    """What it gathered is requeued in its order, uncounted."""
+    """All that it gathered is requeued in its order, uncounted."""
     send(broker, "a", FLOOD)
 
     def dies(_: bytes) -> str:
@@ -168,3 +168,19 @@ def test_a_process_that_dies_after_it_gathered_loses_nothing(
     assert broker.llen(place) == GATHERED_AT_ONCE
     assert Tidier(broker).tidy(place, UNCOUNTED) == GATHERED_AT_ONCE
     assert of("a", drain(process())) == [*range(FLOOD)]
+
+
+def test_an_error_while_it_sorts_loses_nothing(broker: redis.Redis, process: Callable[..., Claims]) -> None:
+    """Nothing of it is acknowledged, whatever the error: the connection is given up, and what it holds requeued."""
+    send(broker, "a", FLOOD)
+    errors = [ValueError]
+
+    def fails_once(raw: bytes) -> str:
+        if errors:
+            raise errors.pop()
+        return letter_of(raw)
+
+    claims = process(turn_of=fails_once)
+    with pytest.raises(ValueError, match=""):
+        claims.take(LIMIT)
+    assert sorted(of("a", drain(claims))) == [*range(FLOOD)]

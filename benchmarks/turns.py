@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import random
 import statistics
 import time
 import uuid
@@ -136,9 +137,10 @@ def ratios(load: Load, callers: list[int], rounds: int) -> list[float]:
 
 
 def shares(load: Load) -> float:
-    """Largest difference to an equal share, after `SHARED` answers of callers whose backlogs differ."""
+    """Largest difference to an equal share, after `SHARED` answers of callers who sent one to eight times as much."""
     load.clear()
-    backlog = [caller for caller in range(SHARERS) for _ in range(100 + 10 * caller)]
+    weights = [1 + caller % 8 for caller in range(SHARERS)]
+    backlog = random.Random(7).choices(range(SHARERS), weights, k=SHARED * 10)  # noqa: S311 -- a shuffle
     with load.worker(fair=True):
         before = load.answered().total()
         load.send(backlog)

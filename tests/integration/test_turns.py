@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["broker", "link", "process", "server"]
 
 LIMIT = 8
-FLOOD = 1000
+FLOOD = 3000
 
 
 def letter_of(raw: bytes) -> str:

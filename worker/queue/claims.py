@@ -48,7 +48,7 @@ DIED: Final = "died"
 BURST_BYTES = 1_048_576
 """Bytes after which no more is taken at once; the message that exceeds them is still included."""
 
-GATHERED_AT_ONCE = 256
+GATHERED_AT_ONCE = 1024
 """Most messages that are sorted at once: a flood of 100,000 within seconds, and none delays a claim for long."""
 
 MOST_OF_SEVERAL = 4

@@ -4,14 +4,16 @@
 --
 -- Takes what has had its turn, at the queue's right end; then one message of each caller in turn; then of the queue. Its
 -- messages are not taken but gathered if callers wait, or more than ARGV 1. The next call sorts them by their callers.
+-- A new caller is next. One who was served stays until its next turn, without messages too, and so is not new at once.
 -- Whatever waits, one message of it stands in the queue: whoever waits for the queue is woken.
 --
 -- KEYS: 1 key of the owner that takes; 2 queue; 3 list that it takes to; 4 list whose messages are all answered;
---       5 hash of counts; 6 list of the callers, each the list of its messages, the next one last;
---       7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that have had their turn;
---       then the lists of the callers of gathered messages
+--       5 hash of counts; 6 sorted set of the callers, each the list of its messages, by their turns, and half a turn
+--       before all others if it is new;
+--       7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that have had their turn; 'short',
+--       claims that take few, because there were several callers; then the lists of the callers of gathered messages
 -- ARGV: 1 most messages (0: acknowledge only); 2 most bytes of a message (a longer one becomes an excerpt);
---       3 bytes after which no more is taken; 4 most messages if several callers wait, up to eight times as many; 5 most to gather (0: none);
+--       3 bytes after which no more is taken; 4 most messages if there are several callers, up to eight times as many; 5 most to gather (0: none);
 --       6 messages that were taken when others were gathered; then for each of these, the next one first, the number of
 --       its caller
 -- Reply: nil if the owner is gone, or its list is another one; else {messages, the next one first}, {count, alone, count, alone, ...} of these, and
@@ -30,19 +32,18 @@ local sorts = #ARGV - 6
 if sorts > 0 then
     if redis.call('LLEN', KEYS[3]) ~= ARGV[6] + sorts then return false end
     for _ = 1, tonumber(ARGV[6]) do redis.call('LMOVE', KEYS[3], KEYS[3], 'RIGHT', 'LEFT') end
-    for number = 7, #ARGV do
-        local caller = KEYS[7 + ARGV[number]]
-        if redis.call('EXISTS', caller) == 0 then redis.call('LPUSH', KEYS[6], caller) end
-        redis.call('LMOVE', KEYS[3], caller, 'RIGHT', 'LEFT')
-    end
+    for number = 7, #ARGV do redis.call('LMOVE', KEYS[3], KEYS[7 + ARGV[number]], 'RIGHT', 'LEFT') end
+    local first = redis.call('ZRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2] or 0
+    for number = 8, #KEYS do redis.call('ZADD', KEYS[6], 'NX', math.ceil(first) - 0.5, KEYS[number]) end
     redis.call('HINCRBY', KEYS[7], 'sorted', sorts)
 end
 
-local queued, callers = redis.call('LLEN', KEYS[2]), redis.call('LLEN', KEYS[6])
-local numbers = redis.call('HMGET', KEYS[7], 'sorted', 'in_turn')
+local queued, callers = redis.call('LLEN', KEYS[2]), redis.call('ZCARD', KEYS[6])
+local numbers = redis.call('HMGET', KEYS[7], 'sorted', 'in_turn', 'short')
 local in_turn = math.min(tonumber(numbers[2] or 0), queued)
 local most = math.min(tonumber(ARGV[1]), math.ceil((queued + tonumber(numbers[1] or 0)) / 2))
-if callers > 1 then most = math.min(most, math.max(tonumber(ARGV[4]), math.floor(callers / 8))) end
+local share, short = math.floor(callers / 8), callers > 1 and SHORT or math.max(0, tonumber(numbers[3] or 0) - 1)
+if short > 0 then most = math.min(most, math.max(tonumber(ARGV[4]), share)) end
 local longest, budget, bytes = tonumber(ARGV[2]), tonumber(ARGV[3]), 0
 
 local function take(list, messages)
@@ -58,10 +59,13 @@ local function take(list, messages)
 end
 
 local function next_caller(use)
-    local caller = redis.call('RPOP', KEYS[6])
+    local caller, turn = unpack(redis.call('ZPOPMIN', KEYS[6]))
     if not caller then return false end
-    if use(caller) and redis.call('HINCRBY', KEYS[7], 'sorted', -1) <= 0 then redis.call('HDEL', KEYS[7], 'sorted') end
-    if redis.call('EXISTS', caller) == 1 then redis.call('LPUSH', KEYS[6], caller) end
+    if use(caller) then
+        redis.call('ZADD', KEYS[6], math.floor(turn) + 1, caller)
+        if redis.call('HINCRBY', KEYS[7], 'sorted', -1) <= 0 then redis.call('HDEL', KEYS[7], 'sorted') end
+        if turn % 1 > 0 then most = math.min(most, #taken + share) end
+    end
     return true
 end
 

@@ -46,9 +46,9 @@ def turn_of(raw: bytes, owner_claims: Sequence[str]) -> str:
         envelope = orjson.loads(raw)
         group = envelope["headers"].get("group")
         names: Any = [group] if group else _owner(orjson.loads(body_of(envelope))[0][0], owner_claims)
+        return hashlib.blake2b(orjson.dumps(names), digest_size=8).hexdigest() if names else NOBODY
     except (ValueError, TypeError, AttributeError, LookupError):
         return NOBODY
-    return hashlib.blake2b(orjson.dumps(names), digest_size=8).hexdigest() if names else NOBODY
 
 
 def _owner(job: dict[str, Any], owner_claims: Sequence[str]) -> dict[str, Any]:

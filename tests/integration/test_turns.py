@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from worker.queue.broker import keys, turns
 from worker.queue.claims import GATHERED_AT_ONCE, MOST_OF_SEVERAL, UNCOUNTED, Claims, Tidier
 from worker.queue.overview import Overview
 
-from .test_claims import LOST, QUEUE, broker, link, process, server
+from .test_claims import LOST, QUEUE, broker, connect, link, process, server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,6 +134,38 @@ def test_overview_and_purge_see_the_whole(server: Redis, broker: redis.Redis, pr
     assert overview.look(0).queues[0].waiting == turns.waiting(broker, QUEUE) == 2 * FLOOD - len(taken)
     assert turns.purge(broker, QUEUE) + broker.llen(QUEUE) == 2 * FLOOD - len(taken)
     assert {key for key in broker.scan_iter() if b"caller" in key} == set()
+
+
+def test_lists_that_vanished_are_not_counted_for_long(
+    server: Redis, broker: redis.Redis, process: Callable[..., Claims]
+) -> None:
+    """What no list has does not wait, whatever was counted."""
+    send(broker, "a", FLOOD)
+    send(broker, "b", FLOOD)
+    claims = process(turn_of=letter_of)
+    assert claims.take(LIMIT)
+    broker.delete(*(keys.caller(QUEUE, letter) for letter in "ab"))
+    drain(claims)
+    assert Overview(server.url(user="inspector"), [QUEUE], lambda: 0.0).look(0).queues[0].waiting == 0
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_purge_that_breaks_leaves_no_list_that_nobody_serves(
+    server: Redis, broker: redis.Redis, process: Callable[..., Claims], link: FaultyLink, number: int
+) -> None:
+    """At each of its commands: what is sent later is taken."""
+    send(broker, "a", FLOOD)
+    claims = process(turn_of=letter_of)
+    assert claims.take(LIMIT)
+    broker.script_flush()
+    with connect(server, link.port) as client:
+        client.ping()
+        link.lose("command", number)
+        with contextlib.suppress(*LOST):
+            turns.purge(client, QUEUE)
+    drain(claims)
+    send(broker, "a", FLOOD)
+    assert of("a", drain(claims)) == [*range(FLOOD)]
 
 
 @pytest.mark.parametrize("fault", ["reply", "command"])

@@ -40,8 +40,8 @@ end
 
 local queued, callers = redis.call('LLEN', KEYS[2]), redis.call('LLEN', KEYS[6])
 local numbers = redis.call('HMGET', KEYS[7], 'sorted', 'in_turn')
-local in_turn = math.min(tonumber(numbers[2] or 0), queued)
-local most = math.min(tonumber(ARGV[1]), math.ceil((queued + tonumber(numbers[1] or 0)) / 2))
+local sorted, in_turn = callers > 0 and tonumber(numbers[1] or 0) or 0, math.min(tonumber(numbers[2] or 0), queued)
+local most = math.min(tonumber(ARGV[1]), math.ceil((queued + sorted) / 2))
 if callers > 1 then most = math.min(most, math.max(tonumber(ARGV[4]), math.floor(callers / 8))) end
 local longest, budget, bytes = tonumber(ARGV[2]), tonumber(ARGV[3]), 0
 
@@ -60,7 +60,7 @@ end
 local function next_caller(use)
     local caller = redis.call('RPOP', KEYS[6])
     if not caller then return false end
-    if use(caller) and redis.call('HINCRBY', KEYS[7], 'sorted', -1) <= 0 then redis.call('HDEL', KEYS[7], 'sorted') end
+    if use(caller) then sorted = sorted - 1 end
     if redis.call('EXISTS', caller) == 1 then redis.call('LPUSH', KEYS[6], caller) end
     return true
 end
@@ -78,10 +78,13 @@ if gathers == 0 then
         return redis.call('LMOVE', caller, KEYS[2], 'RIGHT', 'RIGHT')
     end) then in_turn = 1 end
 end
-if in_turn > 0 then
-    redis.call('HSET', KEYS[7], 'in_turn', in_turn)
-elseif numbers[2] then
-    redis.call('HDEL', KEYS[7], 'in_turn')
+for place, number in ipairs({sorted, in_turn}) do
+    local name = place == 1 and 'sorted' or 'in_turn'
+    if number > 0 then
+        redis.call('HSET', KEYS[7], name, number)
+    elseif numbers[place] then
+        redis.call('HDEL', KEYS[7], name)
+    end
 end
 for number, message in ipairs(taken) do
     local digest = counted and redis.sha1hex(message)

@@ -160,7 +160,7 @@ def claim_microseconds(broker: redis.Redis, url: str, callers: int, backlog: int
     with broker.pipeline(transaction=False) as pipe:
         for number in range(callers):
             name = keys.caller(QUEUE, f"{number:016d}")
-            pipe.lpush(keys.callers(QUEUE), name)
+            pipe.zadd(keys.callers(QUEUE), {name: 0})
             for first in range(0, each, AT_ONCE):
                 pipe.lpush(name, *([b"x" * 1000] * min(AT_ONCE, each - first)))
             if number % 1000 == 0 or each > AT_ONCE:

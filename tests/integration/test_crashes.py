@@ -89,7 +89,7 @@ def acknowledge_gathered(self: Claims, line: Any, *reply: Any, take: Any = Claim
     return reply
 
 
-FORGETFUL = changed(claims._TAKE, "if redis.call('EXISTS', caller) == 1 then", "if false then")
+FORGETFUL = changed(claims._TAKE, "redis.call('ZADD', KEYS[6], math.floor(turn) + 1, caller)", "")
 TURN_BUGS: dict[str, tuple[Any, str, Any, str]] = {
     "gathered messages are acknowledged": (Claims, "_take_sorted", acknowledge_gathered, "a message is lost"),
     "a caller is forgotten": (claims, "_TAKE", FORGETFUL, "left over"),

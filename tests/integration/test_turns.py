@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from worker.queue.broker import keys, turns
 from worker.queue.claims import GATHERED_AT_ONCE, MOST_OF_SEVERAL, UNCOUNTED, Claims, Tidier
 from worker.queue.overview import Overview
 
-from .test_claims import LOST, QUEUE, broker, link, process, server
+from .test_claims import LOST, QUEUE, broker, connect, link, process, server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,6 +101,37 @@ def test_a_worker_without_turns_empties_the_lists(broker: redis.Redis, process: 
     assert len({*taken, *drain(process())}) == 2 * FLOOD
 
 
+def test_who_sends_again_and_again_is_new_once(broker: redis.Redis, process: Callable[..., Claims]) -> None:
+    """Twenty callers, each with one message at a time, delay a backlog by no more than their turns."""
+    send(broker, "a", FLOOD)
+    claims, others = process(turn_of=letter_of), [chr(number) for number in range(0x41, 0x41 + 20)]
+    for letter in others:
+        send(broker, letter, 1)
+    claimed = [letter_of(message.raw) for message in claims.take(LIMIT)]
+    while broker.llen(QUEUE) > 1:
+        claimed = [letter_of(message.raw) for message in claims.take(LIMIT)]
+    served = Counter[str]()
+    for _ in range(200):
+        for letter in {*claimed} - {"a"}:
+            send(broker, letter, 1)
+        claimed = [letter_of(message.raw) for message in claims.take(LIMIT)]
+        assert claimed
+        served.update(claimed)
+    assert 2 * served["a"] > max(served[letter] for letter in others) > 0
+
+
+def test_callers_without_messages_delay_nobody(broker: redis.Redis, process: Callable[..., Claims]) -> None:
+    """More of them than one command looks at stand before a message."""
+    broker.zadd(keys.callers(QUEUE), {keys.caller(QUEUE, f"{number}"): number for number in range(5000)})
+    broker.lpush(keys.caller(QUEUE, "9999"), "last")
+    broker.zadd(keys.callers(QUEUE), {keys.caller(QUEUE, "9999"): 9999})
+    broker.hset(keys.numbers(QUEUE), "sorted", 1)
+    claims = process(turn_of=letter_of)
+    assert [message.raw for message in claims.take(LIMIT)] == [b"last"]
+    assert claims.take(LIMIT) == []
+    assert not broker.exists(keys.callers(QUEUE), keys.numbers(QUEUE))
+
+
 def test_a_requeued_message_has_had_its_turn(broker: redis.Redis, process: Callable[..., Claims]) -> None:
     """It is next, before the backlog of its caller and of all others."""
     send(broker, "a", FLOOD)
@@ -133,6 +165,38 @@ def test_overview_and_purge_see_the_whole(server: Redis, broker: redis.Redis, pr
     assert overview.look(0).queues[0].waiting == turns.waiting(broker, QUEUE) == 2 * FLOOD - len(taken)
     assert turns.purge(broker, QUEUE) + broker.llen(QUEUE) == 2 * FLOOD - len(taken)
     assert {key for key in broker.scan_iter() if b"caller" in key} == set()
+
+
+def test_lists_that_vanished_are_not_counted_for_long(
+    server: Redis, broker: redis.Redis, process: Callable[..., Claims]
+) -> None:
+    """What no list has does not wait, whatever was counted."""
+    send(broker, "a", FLOOD)
+    send(broker, "b", FLOOD)
+    claims = process(turn_of=letter_of)
+    assert claims.take(LIMIT)
+    broker.delete(*(keys.caller(QUEUE, letter) for letter in "ab"))
+    drain(claims)
+    assert Overview(server.url(user="inspector"), [QUEUE], lambda: 0.0).look(0).queues[0].waiting == 0
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_a_purge_that_breaks_leaves_no_list_that_nobody_serves(
+    server: Redis, broker: redis.Redis, process: Callable[..., Claims], link: FaultyLink, number: int
+) -> None:
+    """At each of its commands: what is sent later is taken."""
+    send(broker, "a", FLOOD)
+    claims = process(turn_of=letter_of)
+    assert claims.take(LIMIT)
+    broker.script_flush()
+    with connect(server, link.port) as client:
+        client.ping()
+        link.lose("command", number)
+        with contextlib.suppress(*LOST):
+            turns.purge(client, QUEUE)
+    drain(claims)
+    send(broker, "a", FLOOD)
+    assert of("a", drain(claims)) == [*range(FLOOD)]
 
 
 @pytest.mark.parametrize("fault", ["reply", "command"])

@@ -16,6 +16,8 @@ from worker.queue.broker.turns import NOBODY, turn_of
 
 OWNER = ["tenant_id", "user_id"]
 DAVE = {"tenant_id": "A", "user_id": "dave"}
+NESTED: Any = json.loads("[" * 300 + "]" * 300)
+"""What can be read, and not written."""
 
 
 def message(headers: dict[str, Any] | None = None, encoding: str = "base64", **fields: Any) -> bytes:
@@ -83,8 +85,11 @@ def test_others_have_turns_of_their_own(raw: bytes) -> None:
         b"[" * 200_000,
         b'{"headers": {}, "body": "' + b"[" * 200_000 + b'"}',
         message(principal=DAVE, query="x" * 300_000),
+        message(principal={"user_id": NESTED}),
+        message(principal_token=token({"user_id": NESTED})),
+        message(headers={"group": NESTED}),
     ],
-    ids=range(17),
+    ids=range(20),
 )
 def test_all_that_name_nobody_share_a_turn(raw: bytes) -> None:
     """Also what can't be read, and what is too long to be read for this."""

@@ -431,7 +431,7 @@ class Claims:
         if reply is not None:
             self._answered.discard(line.places[1])
             if reply[2]:
-                reply = self._take_sorted(line, limit, *reply)
+                reply = self._take_sorted(line, limit, *reply[:3])
         if reply is None:  # another worker has declared it dead
             line.drop()
             self.connect()
@@ -440,7 +440,7 @@ class Claims:
 
     def _run_take(
         self, line: _Line, limit: int, gathers: int, taken: int = 0, turns: Sequence[str] = ()
-    ) -> list[list[Any]] | None:
+    ) -> list[Any] | None:
         """Return the reply of lua/take.lua; with turns, it first sorts what was gathered."""
         queue, (place, answered) = line.queue, line.places
         owner = keys.owner_key(keys.parse_inflight(place)[1])
@@ -448,12 +448,14 @@ class Claims:
         names = [owner, queue, place, answered, keys.deliveries(queue), keys.callers(queue), keys.numbers(queue)]
         names += [keys.caller(queue, turn) for turn in numbers]
         limits = (limit, self._longest, BURST_BYTES, MOST_OF_SEVERAL, gathers)
-        reply: list[list[Any]] | None = _TAKE.run(line.ask, names, *limits, taken, *(numbers[turn] for turn in turns))
+        reply: list[Any] | None = _TAKE.run(line.ask, names, *limits, taken, *(numbers[turn] for turn in turns))
+        while reply is not None and reply[3]:
+            reply = _TAKE.run(line.ask, names[:7], *limits, 0)
         return reply
 
     def _take_sorted(
         self, line: _Line, limit: int, taken: list[bytes], counts: list[int], gathered: Sequence[bytes]
-    ) -> list[list[Any]] | None:
+    ) -> list[Any] | None:
         """Have gathered messages sorted by whose turn each takes, and take as many more as may be."""
         try:
             turns = [self._turn_of(raw) for raw in gathered]  # type: ignore[misc] # gathered only if there is one
@@ -461,7 +463,7 @@ class Claims:
         except BaseException:  # else the next claim would acknowledge them
             line.drop()
             raise
-        return more and [taken + more[0], counts + more[1], []]
+        return more and [taken + more[0], counts + more[1]]
 
     def _claimed(self, line: _Line, raws: Sequence[bytes], counts: Sequence[int] = ()) -> list[ClaimedMessage]:
         if not raws:

@@ -118,7 +118,7 @@ def deferred(queue: str) -> str:
 
 
 def callers(queue: str) -> str:
-    """Return the key of the list of the callers of whom sorted messages wait, by the names of their lists."""
+    """Return the key of the sorted set of a queue's callers, each the list of its messages, by their turns."""
     return f"{queue}.callers"
 
 

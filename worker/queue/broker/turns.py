@@ -14,11 +14,14 @@ import orjson
 
 from worker.queue.broker import keys
 from worker.queue.broker.inspection import body_of
+from worker.queue.lua import Script
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import redis
+
+_PURGE, _PURGED_AT_ONCE = Script("purge"), 1000
 
 _LONGEST = 262_144
 """Most bytes of a message that is read for this: longer ones share a turn."""
@@ -46,9 +49,9 @@ def turn_of(raw: bytes, owner_claims: Sequence[str]) -> str:
         envelope = orjson.loads(raw)
         group = envelope["headers"].get("group")
         names: Any = [group] if group else _owner(orjson.loads(body_of(envelope))[0][0], owner_claims)
+        return hashlib.blake2b(orjson.dumps(names), digest_size=8).hexdigest() if names else NOBODY
     except (ValueError, TypeError, AttributeError, LookupError):
         return NOBODY
-    return hashlib.blake2b(orjson.dumps(names), digest_size=8).hexdigest() if names else NOBODY
 
 
 def _owner(job: dict[str, Any], owner_claims: Sequence[str]) -> dict[str, Any]:
@@ -72,8 +75,7 @@ def sorted_messages(client: redis.Redis, queue: str) -> int:
 
 def purge(client: redis.Redis, queue: str) -> int:
     """Delete a queue's messages that were sorted by caller; return their number."""
-    number = sorted_messages(client, queue)
-    while (caller := client.lpop(keys.callers(queue))) is not None:
-        client.delete(caller)  # type: ignore[arg-type] # without a count it is one name
-    client.delete(keys.numbers(queue))
-    return number
+    names, total = [keys.callers(queue), keys.numbers(queue)], 0
+    while (count := _PURGE.run(client.execute_command, names, _PURGED_AT_ONCE)) is not None:
+        total += count
+    return total

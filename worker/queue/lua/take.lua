@@ -3,21 +3,23 @@
 -- Does nothing if the owner has counted as dead. Removes first, so that it runs on a full Redis too.
 --
 -- Takes what has had its turn, at the queue's right end; then one message of each caller in turn; then of the queue. Its
--- messages are not taken but gathered if callers wait, or more than ARGV 1. The next call sorts them by their callers.
--- A new caller is next. One who was served stays until its next turn, without messages too, and so is not new at once.
+-- messages are not taken but gathered if there are callers, or more than ARGV 1. The next call sorts them by caller.
+-- A new caller is next, and ends a claim soon. Who was served is a caller until its next turn, without messages too.
 -- Whatever waits, one message of it stands in the queue: whoever waits for the queue is woken.
 --
 -- KEYS: 1 key of the owner that takes; 2 queue; 3 list that it takes to; 4 list whose messages are all answered;
---       5 hash of counts; 6 sorted set of the callers, each the list of its messages, by their turns, and half a turn
---       before all others if it is new;
---       7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that have had their turn; 'short',
---       claims that take few, because there were several callers; then the lists of the callers of gathered messages
+--       5 hash of counts; 6 sorted set of the callers, each the list of its messages, by the numbers of their turns: of a
+--       new one, half below all others; 7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that
+--       have had their turn; 'short', claims that take few, because there were several callers; then the lists of the
+--       callers of gathered messages
 -- ARGV: 1 most messages (0: acknowledge only); 2 most bytes of a message (a longer one becomes an excerpt);
---       3 bytes after which no more is taken; 4 most messages if there are several callers, up to eight times as many; 5 most to gather (0: none);
---       6 messages that were taken when others were gathered; then for each of these, the next one first, the number of
---       its caller
--- Reply: nil if the owner is gone, or its list is another one; else {messages, the next one first}, {count, alone, count, alone, ...} of these, and
---        {messages that were gathered}, to the left of these in the list
+--       3 bytes after which no more is taken; 4 most messages if there were several callers, more if there are many;
+--       5 most to gather (0: none); 6 messages that were taken when others were gathered; then for each of these, the
+--       next one first, the number of its caller
+-- Reply: nil if the owner is gone, or its list is another one; else {messages, the next one first}, {count, alone, count,
+--        alone, ...} of these, {messages that were gathered}, to the left of these in the list, and 1 if it should be
+--        asked again: it found many callers without messages, and no message
+local SHORT_CLAIMS, LOOKS = 64, 1024
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
 local counted = redis.call('EXISTS', KEYS[5]) == 1
 if counted then
@@ -35,16 +37,19 @@ if sorts > 0 then
     for number = 7, #ARGV do redis.call('LMOVE', KEYS[3], KEYS[7 + ARGV[number]], 'RIGHT', 'LEFT') end
     local first = redis.call('ZRANGE', KEYS[6], 0, 0, 'WITHSCORES')[2] or 0
     for number = 8, #KEYS do redis.call('ZADD', KEYS[6], 'NX', math.ceil(first) - 0.5, KEYS[number]) end
-    redis.call('HINCRBY', KEYS[7], 'sorted', sorts)
 end
 
 local queued, callers = redis.call('LLEN', KEYS[2]), redis.call('ZCARD', KEYS[6])
 local numbers = redis.call('HMGET', KEYS[7], 'sorted', 'in_turn', 'short')
-local in_turn = math.min(tonumber(numbers[2] or 0), queued)
-local most = math.min(tonumber(ARGV[1]), math.ceil((queued + tonumber(numbers[1] or 0)) / 2))
-local share, short = math.floor(callers / 8), callers > 1 and SHORT or math.max(0, tonumber(numbers[3] or 0) - 1)
-if short > 0 then most = math.min(most, math.max(tonumber(ARGV[4]), share)) end
+for place = 1, 3 do numbers[place] = tonumber(numbers[place] or 0) end
+local sorted = callers > 0 and math.max(0, numbers[1]) + sorts or 0
+local in_turn = math.min(numbers[2], queued)
+local short = callers > 1 and SHORT_CLAIMS or queued + sorted > 0 and math.max(0, numbers[3] - 1) or 0
+local many = math.floor(callers / 8)
+local most = math.min(tonumber(ARGV[1]), math.ceil((queued + sorted) / 2))
+if short > 0 then most = math.min(most, math.max(tonumber(ARGV[4]), many)) end
 local longest, budget, bytes = tonumber(ARGV[2]), tonumber(ARGV[3]), 0
+local taken, gathered, looks = {}, {}, callers > 0 and LOOKS or 0
 
 local function take(list, messages)
     local message = redis.call('LMOVE', list, KEYS[3], 'RIGHT', 'LEFT')
@@ -58,38 +63,45 @@ local function take(list, messages)
     return true
 end
 
-local function next_caller(use)
-    local caller, turn = unpack(redis.call('ZPOPMIN', KEYS[6]))
-    if not caller then return false end
-    if use(caller) then
-        redis.call('ZADD', KEYS[6], math.floor(turn) + 1, caller)
-        if redis.call('HINCRBY', KEYS[7], 'sorted', -1) <= 0 then redis.call('HDEL', KEYS[7], 'sorted') end
-        if turn % 1 > 0 then most = math.min(most, #taken + share) end
+-- Lets the next caller with messages have its turn; returns false if there is none, or it takes too long to find it.
+local function serve(use)
+    while looks > 0 do
+        local caller, turn = unpack(redis.call('ZPOPMIN', KEYS[6]))
+        if not caller then return false end
+        looks = looks - 1
+        if use(caller) then
+            sorted = sorted - 1
+            redis.call('ZADD', KEYS[6], math.floor(turn) + 1, caller)
+            if turn % 1 > 0 then most = math.min(most, #taken + many) end
+            return true
+        end
     end
-    return true
+    return false
 end
 
-local taken, gathered, counts = {}, {}, {}
+local function take_of(caller) return take(caller, taken) end
+local function lead(caller) return redis.call('LMOVE', caller, KEYS[2], 'RIGHT', 'RIGHT') end
+
 local unsorted, had_turn = queued - in_turn, math.min(in_turn, most)
-local gathers = unsorted > 0 and had_turn < most and (callers > 0 or unsorted > tonumber(ARGV[1])) and tonumber(ARGV[5]) or 0
+local is_due = unsorted > 0 and had_turn < most and (callers > 0 or unsorted > tonumber(ARGV[1]))
+local gathers = is_due and tonumber(ARGV[5]) or 0
 while #taken < had_turn and bytes <= budget and take(KEYS[2], taken) do end
 in_turn = in_turn - #taken
 while #gathered < gathers and bytes <= budget and take(KEYS[2], gathered) do end
 if gathers == 0 then
-    while callers > 0 and #taken < most and bytes <= budget and next_caller(function(caller) return take(caller, taken) end) do end
+    while #taken < most and bytes <= budget and serve(take_of) do end
     while #taken < most and bytes <= budget and take(KEYS[2], taken) do end
-    if callers > 0 and redis.call('EXISTS', KEYS[2]) == 0 and next_caller(function(caller)
-        return redis.call('LMOVE', caller, KEYS[2], 'RIGHT', 'RIGHT')
-    end) then in_turn = 1 end
+    if redis.call('EXISTS', KEYS[2]) == 0 and serve(lead) then in_turn = 1 end
 end
-if in_turn > 0 then
-    redis.call('HSET', KEYS[7], 'in_turn', in_turn)
-elseif numbers[2] then
-    redis.call('HDEL', KEYS[7], 'in_turn')
+for place, number in ipairs({sorted, in_turn, short}) do
+    local name = ({'sorted', 'in_turn', 'short'})[place]
+    if number <= 0 and numbers[place] ~= 0 then redis.call('HDEL', KEYS[7], name) end
+    if number > 0 and numbers[place] ~= number then redis.call('HSET', KEYS[7], name, number) end
 end
+local counts = {}
 for number, message in ipairs(taken) do
     local digest = counted and redis.sha1hex(message)
     counts[2 * number - 1] = counted and tonumber(redis.call('HGET', KEYS[5], digest) or 0) or 0
     counts[2 * number] = counted and redis.call('HEXISTS', KEYS[5], digest .. ':alone') or 0
 end
-return {taken, counts, gathered}
+return {taken, counts, gathered, #taken == 0 and callers > 0 and looks == 0 and 1 or 0}

@@ -150,6 +150,7 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
             given = options or {}
             pool = given.get("pool") or given.get("pool_cls") or conf.worker_pool
             refuse_other_pool(pool)
+            refuse_wrong_numbers(given)
             refuse_unsafe_start(settings, served_queues(given))
             _start_metrics(settings, metrics)
 
@@ -180,7 +181,17 @@ def refuse_other_pool(pool: Any) -> None:
     """Stop this process if its pool is not our own, whose processes claim jobs: it would get none."""
     if pool not in {Pool, _POOL}:
         name = str(getattr(pool, "__module__", pool)).rpartition(".")[2]
-        _exit(SettingsError(f"--pool={name}: this worker has processes only: use prefork; --concurrency=1 for one"))
+        _exit(SettingsError(f"--pool={name}: this worker has processes only: leave it out; --concurrency=1 for one"))
+
+
+def refuse_wrong_numbers(options: Mapping[str, Any]) -> None:
+    """Stop this process if options of `celery worker` allow no process, or no job any time."""
+    most, *_ = options.get("autoscale") or [1]
+    if most < 1:
+        _exit(SettingsError("--autoscale: expected at least 1 as the maximum"))
+    for name in ("time_limit", "soft_time_limit"):
+        if (options.get(name) or 0) < 0:
+            _exit(SettingsError(f"--{name.replace('_', '-')}: expected a positive number of seconds"))
 
 
 def served_queues(options: Mapping[str, Any]) -> set[str]:

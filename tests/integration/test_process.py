@@ -18,6 +18,7 @@ from worker.queue import records
 from worker.queue.broker import keys
 from worker.queue.broker.dead_letters import every
 from worker.queue.broker.owners import LIFE_SECONDS
+from worker.queue.processes.keeper import DeadProcess
 from worker.queue.processes.pool import Member
 from worker.queue.processes.table import State
 from worker.queue.records import Record, RecordStore, record_key
@@ -242,6 +243,47 @@ def test_the_chain_of_a_job_that_was_killed_after_it_was_answered_goes_on(url: s
         assert worker.take(1) == ["next"]
         assert stored_failures(broker) == {}
     assert places(broker) == {}
+
+
+def chord_of_one(broker: redis.Redis) -> bytes:
+    """A message that is the only part of a chord, whose body is the job `body`."""
+    broker.set("celery-taskset-meta-g.s", 1)
+    following = {"task": "retrieve_top_k", "args": [], "kwargs": {}, "options": {"task_id": "body"}}
+    body = json.dumps([[{}], {}, {"chord": following}])
+    return json.dumps({**json.loads(envelope("part", group="g")), "body": body}).encode()
+
+
+def test_the_chord_of_a_part_that_was_killed_after_it_was_answered_ends(stack: Stack, broker: redis.Redis) -> None:
+    """Its body gets the answer that stands, not the time limit."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, chord_of_one(broker))
+    store_success(broker, "part")
+    with Worker(stack.redis.url(0), rules=replace(RULES, callbacks=True)) as worker:
+        worker.slot.announce([place])
+        worker.slot.begin(place, [("retrieve_top_k", "part")], 1.0, together=False)
+        worker.settle("time limit")
+        assert ids(broker) == ["body"]
+        worker.take(1)
+        assert worker.jobs[0].args == [[{"status": "ok"}]]
+    assert places(broker) == {}
+
+
+def test_the_last_part_of_a_chord_that_another_process_claimed_is_kept(stack: Stack, broker: redis.Redis) -> None:
+    """That process may have died since; then the keeper of the part's ended process sends the body."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, chord_of_one(broker))
+    store_success(broker, "part")
+    broker.set("celery-taskset-meta-g.c", "claim of a dead process")
+    with Worker(stack.redis.url(0), rules=replace(RULES, callbacks=True)) as worker:
+        worker.slot.announce([place])
+        worker.slot.begin(place, [("retrieve_top_k", "part")], 1.0, together=False)
+        worker.keeper._unsettled.append(DeadProcess.of(worker.slot, "time limit"))
+        worker.maintain()
+        assert places(broker) == {"inflight": 1}
+        broker.delete("celery-taskset-meta-g.c")
+        worker.maintain()
+        assert places(broker) == {"queue": 1}
+        assert ids(broker) == ["body"]
 
 
 @pytest.mark.parametrize("ignored", [False, True])

@@ -269,7 +269,8 @@ def test_a_chord_ends_with_the_rights_that_the_page_names(
         with celery_worker(worker_environment(WORKER__ALLOW_CALLBACKS="true"), worker_log, "--concurrency=1"):
             job = signature(JOB, app=app).set(immutable=True)
             result = chord([job, job], app=app)(job)
-            assert read(RetrieveTopK, result.get(timeout=180)).chunks
+            wait_for(lambda: result.ready() or "further tasks not sent" in worker_log.read_text(errors="replace"))
+            assert read(RetrieveTopK, result.get(timeout=1)).chunks
     finally:
         broker.acl_load()
 

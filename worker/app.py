@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from celery import Celery, signals
+from celery.utils.nodenames import node_format
 from kombu.entity import Queue
 
 from retrieval_client.contract.registry import TASKS
@@ -145,13 +146,11 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
         except SettingsError as error:
             _exit(error)
 
-    def before_start(conf: Any = None, options: Any = None, **_: Any) -> None:
+    def before_start(sender: Any = None, conf: Any = None, options: Any = None, **_: Any) -> None:
         if conf is app.conf:
-            given = options or {}
-            pool = given.get("pool") or given.get("pool_cls") or conf.worker_pool
-            refuse_other_pool(pool)
-            refuse_unsafe_start(settings, served_queues(given))
-            _start_metrics(settings, metrics)
+            logfile = (options or {}).get("logfile")
+            setup_logging(node_format(logfile, sender) if logfile else None)  # Celery does that after this signal only
+            _prepare_start(settings, metrics, options or {})
 
     def ready(sender: Any = None, **_: Any) -> None:
         if getattr(sender, "app", None) is app:
@@ -176,11 +175,34 @@ def _connect_signals(app: Celery, settings: Settings, process: _Process, metrics
     signals.worker_process_shutdown.connect(before_exit, weak=False)
 
 
+def _prepare_start(settings: Settings, metrics: Metrics, options: Mapping[str, Any]) -> None:
+    """Refuse what can't work, also in the log file: with --detach, standard error leads nowhere."""
+    try:
+        refuse_other_pool(options.get("pool") or options.get("pool_cls") or _POOL)
+        refuse_wrong_numbers(options)
+        refuse_unsafe_start(settings, served_queues(options))
+        _start_metrics(settings, metrics)
+    except SystemExit as end:
+        if options.get("logfile"):
+            log.error("worker not started", reason=str(end.__cause__))  # noqa: TRY400 -- its sentence says all
+        raise
+
+
 def refuse_other_pool(pool: Any) -> None:
     """Stop this process if its pool is not our own, whose processes claim jobs: it would get none."""
     if pool not in {Pool, _POOL}:
         name = str(getattr(pool, "__module__", pool)).rpartition(".")[2]
-        _exit(SettingsError(f"--pool={name}: this worker has processes only: use prefork; --concurrency=1 for one"))
+        _exit(SettingsError(f"--pool={name}: this worker has processes only: leave it out; --concurrency=1 for one"))
+
+
+def refuse_wrong_numbers(options: Mapping[str, Any]) -> None:
+    """Stop this process if options of `celery worker` allow no process, or no job any time."""
+    most, *_ = options.get("autoscale") or [1]
+    if most < 1:
+        _exit(SettingsError("--autoscale: expected at least 1 as the maximum"))
+    for name in ("time_limit", "soft_time_limit"):
+        if (options.get(name) or 0) < 0:
+            _exit(SettingsError(f"--{name.replace('_', '-')}: expected a positive number of seconds"))
 
 
 def served_queues(options: Mapping[str, Any]) -> set[str]:
@@ -238,7 +260,7 @@ def _exit(error: SettingsError) -> None:
     from worker.cli.terminal import complain  # noqa: PLC0415 -- only a worker that does not start needs it
 
     complain(error.message)
-    raise SystemExit(CONFIGURATION_EXIT_CODE)
+    raise SystemExit(CONFIGURATION_EXIT_CODE) from error
 
 
 def __getattr__(name: str) -> Celery:

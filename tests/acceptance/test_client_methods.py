@@ -6,7 +6,9 @@ import asyncio
 import base64
 import gc
 import json
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,7 +27,6 @@ from .jobs import JOB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     import psycopg
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 WRONG = RetrieveTopK(query_embedding=[0.5], principal={"user_id": "alice"})
 ALICE = {"user_id": "alice"}
 QUESTION = RunPipeline(question="What hums?", principal=ALICE, stop_after="synthesize_context", mode="grounded")
+CELERY_PAGE = Path(__file__).parents[2] / "docs" / "celery.md"
 KEY = "a secret that is long enough for HS256"
 
 
@@ -254,6 +256,23 @@ def test_a_chord_hands_the_answers_to_a_task_of_the_app(
     ((answers,), *_) = json.loads(base64.b64decode(json.loads(broker.rpop("mine"))["body"]))
     assert answers[0] == {"status": "empty"}
     assert [len(read(RetrieveTopK, answer).chunks) for answer in answers[1:]] == [15]
+
+
+def test_a_chord_ends_with_the_rights_that_the_page_names(
+    app: Celery, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+) -> None:
+    """docs/celery.md: added to those of the shipped user."""
+    words = " ".join(CELERY_PAGE.read_text().partition("Chains and chords need")[2].split())
+    key, commands = re.findall(r"`(celery-[^`]+|\+[^`]+)`", words)
+    broker.execute_command("ACL SETUSER", "worker", f"~{key}", *commands.split())
+    try:
+        with celery_worker(worker_environment(WORKER__ALLOW_CALLBACKS="true"), worker_log, "--concurrency=1"):
+            job = signature(JOB, app=app).set(immutable=True)
+            result = chord([job, job], app=app)(job)
+            wait_for(lambda: result.ready() or "further tasks not sent" in worker_log.read_text(errors="replace"))
+            assert read(RetrieveTopK, result.get(timeout=1)).chunks
+    finally:
+        broker.acl_load()
 
 
 def test_an_error_callback_of_the_worker_s_own_is_a_job(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import logging
 import os
 import shutil
 import socket
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import kombu.serialization
 import psycopg
 import pytest
+import structlog
 from celery.signals import celeryd_init
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
@@ -369,7 +371,11 @@ def start_here(capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[[dict[str
         assert isinstance(ended.value.code, int)
         return ended.value.code, said.out + said.err
 
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
     yield start_it
+    root.handlers[:], root.level = before
+    structlog.reset_defaults()
     for name in ("app", "celery"):
         vars(worker_app).pop(name, None)
     kombu.serialization.register_json()
@@ -433,6 +439,18 @@ def test_a_log_file_has_all_that_is_logged(environment: Callable[[Mistake], dict
     events = [json.loads(line)["event"] for line in file.read_text().splitlines()]
     assert any(event.endswith(" ready.") for event in events)
     assert '"event"' not in (tmp_path / "err.log").read_text()
+
+
+def test_a_log_file_has_also_what_precedes_a_start(
+    environment: Callable[[Mistake], dict[str, str]], tmp_path: Path
+) -> None:
+    """And why there was none: with --detach, no one reads standard error."""
+    away = {"DATABASE_CONNECTION_STRING": "postgresql://nobody@127.0.0.1:1/x", "METRICS__FOLDER": "/proc/x"}
+    code, output = start(environment(Mistake("none", "", "", away)), tmp_path, "--logfile=%n.log", "-n", "w@here")
+    lines = [json.loads(line) for line in (tmp_path / "w.log").read_text().splitlines()]
+    assert code == 78
+    assert [line["event"] for line in lines] == ["starting without a server", "worker not started"]
+    assert output == f"retrieval-worker: {lines[1]['reason']}\n"
 
 
 COMMANDS = {

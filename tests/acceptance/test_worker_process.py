@@ -135,10 +135,11 @@ def test_events_that_redis_refuses_cost_no_job(
     assert len(log_events(worker_log, "events not sent")) == 1
 
 
+@pytest.mark.parametrize("at_start", ["true", "false"])
 def test_events_of_jobs_are_sent_while_they_are_wanted(
-    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path
+    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path, at_start: str
 ) -> None:
-    """A worker without them sends those of workers; remote control enables them."""
+    """A worker without them sends those of workers; remote control disables and enables them."""
 
     def answered() -> str:
         task_id = client.enqueue(JOB)
@@ -151,10 +152,13 @@ def test_events_of_jobs_are_sent_while_they_are_wanted(
         return not enabled.isdisjoint(uuids(heard, "task-succeeded"))
 
     enabled: set[str] = set()
-    environment = worker_environment(WORKER__SEND_TASK_EVENTS="false")
+    environment = worker_environment(WORKER__SEND_TASK_EVENTS=at_start)
     with listening(stack) as (app, heard):
         with celery_worker(environment, worker_log, "--concurrency=1"):
             wait_for(lambda: heartbeats(heard))
+            app.control.disable_events(reply=True, timeout=60, limit=1)
+            last = len(heartbeats(heard))
+            wait_for(lambda: len(heartbeats(heard)) > last + 1)  # processes are told between two
             unwanted = answered()
             app.control.enable_events(reply=True, timeout=60, limit=1)
             wait_for(lambda: is_wanted(answered()))
@@ -409,11 +413,24 @@ def test_a_queue_that_redis_refuses_stops_the_start(
     assert not broker.exists(keys.OWNERS)
 
 
-@pytest.mark.parametrize("pool", ["solo", "threads"])
-def test_a_pool_without_processes_is_refused(worker_environment: Environment, pool: str) -> None:
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--pool=solo", "this worker has processes only: leave it out; --concurrency=1 for one"),
+        ("--pool=threads", "this worker has processes only"),
+        ("--queues=", "-Q: expected names of queues"),
+        ("--queues=retrieval,", "-Q: expected names of queues"),
+        ("--autoscale=0,0", "--autoscale: expected at least 1"),
+        ("--time-limit=-1", "--time-limit: expected a positive number"),
+        ("--soft-time-limit=-1", "--soft-time-limit: expected a positive number"),
+    ],
+)
+def test_an_option_with_which_no_job_would_be_answered_is_refused(
+    worker_environment: Environment, option: str, said: str
+) -> None:
     """Exit code 78, and a sentence that says what to use."""
-    (said,) = refused_start(worker_environment(), f"--pool={pool}").splitlines()
-    assert "this worker has processes only: use prefork; --concurrency=1 for one" in said
+    (line,) = refused_start(worker_environment(), option).splitlines()
+    assert said in line
 
 
 def test_nothing_of_this_session_is_left(stack: Stack) -> None:

@@ -92,7 +92,7 @@ class Worker:
         self._queues = queues or (QUEUE,)
         self._rules = rules
         self._table = Table(1)
-        self._app = Celery(broker=url, set_as_current=False)
+        self._app = Celery(broker=url, backend=url, set_as_current=False)
         self._app.conf.task_default_queue = QUEUE
         self._clients = contextlib.ExitStack()
         self._alive, self._parent = os.pipe()

@@ -242,6 +242,8 @@ def test_purge_deletes_what_is_named(url: str, broker: redis.Redis, command: Cal
         (["retry"], {}, 2, "either entries or --all"),
         (["purge", "1-0", "--all"], {}, 2, "either entries or --all"),
         (["show", "no entry"], {}, 1, "no such dead letter"),
+        (["show", f"{2**64}-0"], {}, 1, "no such dead letter"),  # an id that Redis does not read
+        (["purge", "\u0661-0"], {}, 1, "no dead letter \u0661-0"),
         (["list", "--queue", "retreival"], {}, 2, "Invalid value for --queue: expected retrieval or pipeline"),
         (["purge", "--all", "--queue", "x"], {}, 2, "Invalid value for --queue: expected retrieval or pipeline"),
         (["list", "--reason", "expird"], {}, 2, "expected one of malformed, unknown_task, bad_signature, expired, max"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import time
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
+import structlog
+from celery import Celery
 from kombu import Connection, Producer
 from tests.waiting import wait_for
 
@@ -18,8 +21,11 @@ from worker.queue import records
 from worker.queue.broker import keys
 from worker.queue.broker.dead_letters import every
 from worker.queue.broker.owners import LIFE_SECONDS
+from worker.queue.outcome import DeliveredJob
+from worker.queue.processes.events import _AT_ONCE, _MOST_KEPT, Events
+from worker.queue.processes.keeper import DeadProcess
 from worker.queue.processes.pool import Member
-from worker.queue.processes.table import State
+from worker.queue.processes.table import State, Table
 from worker.queue.records import Record, RecordStore, record_key
 
 from .claims import DONE, OTHER, QUEUE, RULES, Worker, envelope, ids, places, stored_failures
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from worker.cli.devstack.stack import Stack
-    from worker.queue.outcome import DeliveredJob, Outcome
+    from worker.queue.outcome import Outcome
 
     from .faulty_link import Fault
 
@@ -215,6 +221,42 @@ def test_a_record_s_key_of_another_type_holds_no_process(url: str, broker: redis
     assert [record["status"] for record in stored] == ["SUCCESS", "SUCCESS"]
 
 
+def test_of_more_events_than_are_kept_the_oldest_are_dropped(stack: Stack, broker: redis.Redis) -> None:
+    """Redis takes none meanwhile: the log says so once, and the newest are sent later, in their order."""
+
+    def is_last_heard() -> bool:
+        while message := listener.get_message():
+            if message["type"] == "pmessage":
+                batch = json.loads(base64.b64decode(json.loads(message["data"])["body"]))
+                heard.extend((event["type"], event["uuid"]) for event in batch)
+        return heard[-1:] == sent[-1:]
+
+    heard: list[tuple[str, str]] = []
+    jobs = [DeliveredJob("retrieve_top_k", f"{number}", [{}], {}, {}) for number in range(5000)]
+    sent = [(kind, job.id) for job in jobs for kind in ("task-received", "task-started")]
+    head = Table(1).head
+    head.sends_events = 1
+    with (
+        Celery(broker=stack.redis.url(0, "worker"), set_as_current=False) as app,
+        broker.pubsub() as listener,
+        structlog.testing.capture_logs() as lines,
+    ):
+        listener.psubscribe("/0.celeryev/task.*")
+        events = Events(app, "w@host", head)
+        broker.execute_command("ACL SETUSER", "worker", "resetchannels")
+        try:
+            events.begun(jobs)
+            wait_for(lambda: any(line["event"] == "events not sent" for line in lines))
+        finally:
+            broker.acl_load()
+        wait_for(is_last_heard)
+        events.close()
+        events._dispatcher.connection.close()  # a process ends instead
+    assert heard[-_MOST_KEPT:] == sent[-_MOST_KEPT:]
+    assert len(heard) <= _MOST_KEPT + _AT_ONCE  # these were being sent
+    assert [line["event"] for line in lines].count("events dropped") == 1
+
+
 # --- what the keeper does ---------------------------------------------------------------------------
 
 
@@ -242,6 +284,47 @@ def test_the_chain_of_a_job_that_was_killed_after_it_was_answered_goes_on(url: s
         assert worker.take(1) == ["next"]
         assert stored_failures(broker) == {}
     assert places(broker) == {}
+
+
+def chord_of_one(broker: redis.Redis) -> bytes:
+    """A message that is the only part of a chord, whose body is the job `body`."""
+    broker.set("celery-taskset-meta-g.s", 1)
+    following = {"task": "retrieve_top_k", "args": [], "kwargs": {}, "options": {"task_id": "body"}}
+    body = json.dumps([[{}], {}, {"chord": following}])
+    return json.dumps({**json.loads(envelope("part", group="g")), "body": body}).encode()
+
+
+def test_the_chord_of_a_part_that_was_killed_after_it_was_answered_ends(stack: Stack, broker: redis.Redis) -> None:
+    """Its body gets the answer that stands, not the time limit."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, chord_of_one(broker))
+    store_success(broker, "part")
+    with Worker(stack.redis.url(0), rules=replace(RULES, callbacks=True)) as worker:
+        worker.slot.announce([place])
+        worker.slot.begin(place, [("retrieve_top_k", "part")], 1.0, together=False)
+        worker.settle("time limit")
+        assert ids(broker) == ["body"]
+        worker.take(1)
+        assert worker.jobs[0].args == [[{"status": "ok"}]]
+    assert places(broker) == {}
+
+
+def test_the_last_part_of_a_chord_that_another_process_claimed_is_kept(stack: Stack, broker: redis.Redis) -> None:
+    """That process may have died since; then the keeper of the part's ended process sends the body."""
+    place = keys.inflight(QUEUE, "host-1-abcdef01-1a")
+    broker.lpush(place, chord_of_one(broker))
+    store_success(broker, "part")
+    broker.set("celery-taskset-meta-g.c", "claim of a dead process")
+    with Worker(stack.redis.url(0), rules=replace(RULES, callbacks=True)) as worker:
+        worker.slot.announce([place])
+        worker.slot.begin(place, [("retrieve_top_k", "part")], 1.0, together=False)
+        worker.keeper._unsettled.append(DeadProcess.of(worker.slot, "time limit"))
+        worker.maintain()
+        assert places(broker) == {"inflight": 1}
+        broker.delete("celery-taskset-meta-g.c")
+        worker.maintain()
+        assert places(broker) == {"queue": 1}
+        assert ids(broker) == ["body"]
 
 
 @pytest.mark.parametrize("ignored", [False, True])

@@ -360,7 +360,7 @@ def role_findings(settings: Settings) -> Iterator[Finding]:
             wrong = f"has no {name}: {_PREVENTS[name]}"
         elif name == "statement_timeout" and seconds > longest:
             wrong = f"has {name} {seconds:g} s, more than worker.time_limit_seconds ({longest}): {_PREVENTS[name]}"
-        elif name == "statement_timeout" and seconds < search:
+        elif name == "statement_timeout" and seconds < min(search, longest):
             wrong = f"has {name} {seconds:g} s, less than search.statement_timeout_seconds ({search:g}): {_ENDS}"
         else:
             continue

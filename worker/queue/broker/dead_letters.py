@@ -177,7 +177,7 @@ def every(client: redis.Redis, queue: str, newest: int | None = None) -> Iterato
 
 def one(client: redis.Redis, queue: str, entry: str) -> tuple[DeadLetter, bytes] | None:
     """Return a dead letter and its message, empty if that is not kept; None if there is none."""
-    if not re.fullmatch(r"\d{1,20}-\d{1,20}", entry):
+    if not re.fullmatch(r"[0-9]{1,19}-[0-9]{1,19}", entry):  # else Redis takes it for no id
         return None
     page: Any = client.xrange(keys.dead(queue), min=entry, max=entry)
     if not page:

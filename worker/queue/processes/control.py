@@ -68,6 +68,13 @@ def query_task(state: Any, ids: str | Sequence[str], **_: Any) -> dict[str, tupl
     return {job["id"]: ("active" if job.pop("is_running") else "reserved", job) for job in known}
 
 
+@control_command(name="disable_events")
+def disable_events(state: Any, **_: Any) -> dict[str, str]:
+    """Send no more events of jobs: Celery's command finds none to disable where they were on from the start."""
+    state.consumer.event_dispatcher.groups = {"worker"}
+    return {"ok": "task events disabled"}
+
+
 _FIXED = {"error": "processes that claim for themselves keep their queues: start another worker with -Q"}
 
 

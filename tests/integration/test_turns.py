@@ -63,6 +63,16 @@ def test_a_lone_message_of_another_caller_is_next_but_one_whatever_the_backlog(
         assert "b" in {letter_of(message.raw) for message in claims.take(LIMIT)}
 
 
+def test_a_backlog_of_long_messages_is_sorted_faster_than_taken(
+    broker: redis.Redis, process: Callable[..., Claims]
+) -> None:
+    """A lone message behind it waits for a small part of it: more bytes are sorted at once than taken."""
+    for number in range(120):
+        broker.lpush(QUEUE, f"a{number}" + " " * 100_000)
+    send(broker, "b", 1)
+    assert drain(process(turn_of=letter_of)).index("b0") < 40
+
+
 def test_callers_take_turns_whatever_each_has_waiting(broker: redis.Redis, process: Callable[..., Claims]) -> None:
     """Of a backlog that is sorted, each of 64 callers gets the same number, as long as it has any."""
     for number in range(64):

@@ -11,11 +11,11 @@
 --       7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that have had their turn;
 --       then the lists of the callers of gathered messages
 -- ARGV: 1 most messages (0: acknowledge only); 2 most bytes of a message (a longer one becomes an excerpt);
---       3 bytes after which no more is taken; 4 most messages if several callers wait, up to eight times as many; 5 most to gather (0: none);
---       6 messages that were taken when others were gathered; then for each of these, the next one first, the number of
---       its caller
--- Reply: nil if the owner is gone, or its list is another one; else {messages, the next one first}, {count, alone, count, alone, ...} of these, and
---        {messages that were gathered}, to the left of these in the list
+--       3 bytes after which no more is taken; four times as many are gathered; 4 most messages if several callers
+--       wait, up to eight times as many; 5 most to gather (0: none); 6 messages that were taken when others were
+--       gathered; then for each of these, the next one first, the number of its caller
+-- Reply: nil if the owner is gone, or its list is another one; else {messages, the next one first}, {count, alone,
+--        count, alone, ...} of these, and {messages that were gathered}, to the left of these in the list
 if redis.call('EXISTS', KEYS[1]) == 0 then return false end
 local counted = redis.call('EXISTS', KEYS[5]) == 1
 if counted then
@@ -70,7 +70,7 @@ local unsorted, had_turn = queued - in_turn, math.min(in_turn, most)
 local gathers = unsorted > 0 and had_turn < most and (callers > 0 or unsorted > tonumber(ARGV[1])) and tonumber(ARGV[5]) or 0
 while #taken < had_turn and bytes <= budget and take(KEYS[2], taken) do end
 in_turn = in_turn - #taken
-while #gathered < gathers and bytes <= budget and take(KEYS[2], gathered) do end
+while #gathered < gathers and bytes <= 4 * budget and take(KEYS[2], gathered) do end
 if gathers == 0 then
     while callers > 0 and #taken < most and bytes <= budget and next_caller(function(caller) return take(caller, taken) end) do end
     while #taken < most and bytes <= budget and take(KEYS[2], taken) do end

@@ -61,16 +61,14 @@ def _owner(job: dict[str, Any], owner_claims: Sequence[str]) -> dict[str, Any]:
     return {name: claims[name] for name in owner_claims if claims.get(name)} if claims else {}
 
 
-def waiting(client: redis.Redis, queue: str) -> int:
-    """Return the number of a queue's messages that no worker took, sorted or not."""
-    queued: Any = client.llen(queue)
-    return int(queued) + sorted_messages(client, queue)
-
-
-def sorted_messages(client: redis.Redis, queue: str) -> int:
-    """Return the number of a queue's messages that were sorted by caller."""
-    number: Any = client.hget(keys.numbers(queue), "sorted")
-    return int(number or 0)
+def waiting(client: redis.Redis, queue: str, ends: Sequence[str] = ("",)) -> int:
+    """Return the number of a queue's messages that no worker took, sorted or not; of its lists with these ends."""
+    with client.pipeline() as transaction:  # one moment: else what is sorted meanwhile would count twice
+        for end in ends:
+            transaction.llen(queue + end)
+        transaction.hget(keys.numbers(queue), "sorted")
+        *lengths, sorted_messages = transaction.execute()
+    return sum(lengths) + int(sorted_messages or 0)
 
 
 def purge(client: redis.Redis, queue: str) -> int:

@@ -68,7 +68,7 @@ def waiting(client: redis.Redis, queue: str, ends: Sequence[str] = ("",)) -> int
             transaction.llen(queue + end)
         transaction.hget(keys.numbers(queue), "sorted")
         *lengths, sorted_messages = transaction.execute()
-    return sum(lengths) + int(sorted_messages or 0)
+    return int(sum(lengths)) + int(sorted_messages or 0)
 
 
 def purge(client: redis.Redis, queue: str) -> int:

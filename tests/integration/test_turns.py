@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,16 @@ def test_a_lone_message_of_another_caller_is_next_but_one_whatever_the_backlog(
         assert "b" in {letter_of(message.raw) for message in claims.take(LIMIT)}
 
 
+def test_a_backlog_of_long_messages_is_sorted_faster_than_taken(
+    broker: redis.Redis, process: Callable[..., Claims]
+) -> None:
+    """A lone message behind it waits for a small part of it: more bytes are sorted at once than taken."""
+    for number in range(120):
+        broker.lpush(QUEUE, f"a{number}" + " " * 100_000)
+    send(broker, "b", 1)
+    assert drain(process(turn_of=letter_of)).index("b0") < 40
+
+
 def test_callers_take_turns_whatever_each_has_waiting(broker: redis.Redis, process: Callable[..., Claims]) -> None:
     """Of a backlog that is sorted, each of 64 callers gets the same number, as long as it has any."""
     for number in range(64):
@@ -97,7 +108,7 @@ def test_a_worker_without_turns_empties_the_lists(broker: redis.Redis, process: 
     send(broker, "a", FLOOD)
     send(broker, "b", FLOOD)
     taken = [message.raw.decode() for message in process(turn_of=letter_of).take(LIMIT)]
-    assert turns.sorted_messages(broker, QUEUE)
+    assert broker.zcard(keys.callers(QUEUE))
     assert len({*taken, *drain(process())}) == 2 * FLOOD
 
 
@@ -150,7 +161,7 @@ def test_a_blocked_process_is_woken_by_what_another_one_sorts(
     send(broker, "a", LIMIT * 3)
     sorts, waits = process(turn_of=letter_of), process(turn_of=letter_of)
     taken = sorts.take(LIMIT)
-    assert turns.sorted_messages(broker, QUEUE)
+    assert broker.zcard(keys.callers(QUEUE))
     assert broker.llen(QUEUE) == 1
     assert waits.wait(5.0)
     assert len(taken) + 1 + len(drain(sorts)) + len(drain(waits)) == LIMIT * 3
@@ -178,6 +189,25 @@ def test_lists_that_vanished_are_not_counted_for_long(
     broker.delete(*(keys.caller(QUEUE, letter) for letter in "ab"))
     drain(claims)
     assert Overview(server.url(user="inspector"), [QUEUE], lambda: 0.0).look(0).queues[0].waiting == 0
+
+
+def test_what_is_being_sorted_counts_once(server: Redis, broker: redis.Redis, process: Callable[..., Claims]) -> None:
+    """A look sees one moment, while another thread sorts and takes."""
+    for _ in range(20):
+        send(broker, "a", FLOOD)
+    claims = process(turn_of=letter_of)
+    totals = [20 * FLOOD]
+
+    def work() -> None:
+        while totals[-1] > 18 * FLOOD:
+            totals.append(totals[-1] - len(claims.take(LIMIT)))
+
+    overview = Overview(server.url(user="inspector"), [QUEUE], lambda: 0.0)
+    worker = threading.Thread(target=work)
+    worker.start()
+    while worker.is_alive():
+        most = totals[-1]
+        assert overview.look(0).queues[0].waiting <= most
 
 
 @pytest.mark.parametrize("number", range(4))

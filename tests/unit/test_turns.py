@@ -48,7 +48,8 @@ def test_claims_count_alike_in_every_form() -> None:
 def test_a_signed_job_of_the_client_has_its_caller_s_turn() -> None:
     """Its token is read without the key."""
     body = signed(RetrieveTopK(query_embedding=[1.0]), DAVE, Signer("s" * 32, "k1"), "id-1")
-    assert turn_of(compose(task_of(RetrieveTopK), "id-1", body, None), OWNER) == turn_of(message(principal=DAVE), OWNER)
+    raw = compose(task_of(RetrieveTopK), "id-1", body, None).encode()
+    assert turn_of(raw, OWNER) == turn_of(message(principal=DAVE), OWNER)
 
 
 @pytest.mark.parametrize(

@@ -180,10 +180,9 @@ class Overview:
             return bool(client.set(keys.used_token(token_id), "", nx=True, px=math.ceil(seconds * 1000)))
 
     def _state(self, client: redis.Redis, queue: str) -> QueueState:
-        waiting = [client.llen(f"{queue}{end}") for end in keys.PRIORITIES]
+        waiting = turns.waiting(client, queue, keys.PRIORITIES)
         (depth,) = dead_letters.depths(client, [queue], self._clock, ages=True)
-        counted: Any = sum(waiting) + turns.sorted_messages(client, queue)
-        return QueueState(queue, int(counted), delayed.depth(client, queue), depth.letters, depth.oldest_seconds or 0.0)
+        return QueueState(queue, waiting, delayed.depth(client, queue), depth.letters, depth.oldest_seconds or 0.0)
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[redis.Redis]:

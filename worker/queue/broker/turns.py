@@ -61,16 +61,16 @@ def _owner(job: dict[str, Any], owner_claims: Sequence[str]) -> dict[str, Any]:
     return {name: claims[name] for name in owner_claims if claims.get(name)} if claims else {}
 
 
-def waiting(client: redis.Redis, queue: str) -> int:
-    """Return the number of a queue's messages that no worker took, sorted or not."""
-    queued: Any = client.llen(queue)
-    return int(queued) + sorted_messages(client, queue)
-
-
-def sorted_messages(client: redis.Redis, queue: str) -> int:
-    """Return the number of a queue's messages that were sorted by caller."""
-    number: Any = client.hget(keys.numbers(queue), "sorted")
-    return int(number or 0)
+def waiting(client: redis.Redis, queue: str, ends: Sequence[str] = ("",)) -> int:
+    """Return the number of a queue's messages that no worker took, sorted or not; of its lists with these ends."""
+    # In one write, which Redis runs without others between: else what is sorted meanwhile would count twice.
+    # A full Redis refuses transactions.
+    with client.pipeline(transaction=False) as commands:
+        for end in ends:
+            commands.llen(queue + end)
+        commands.hget(keys.numbers(queue), "sorted")
+        *lengths, sorted_messages = commands.execute()
+    return int(sum(lengths)) + int(sorted_messages or 0)
 
 
 def purge(client: redis.Redis, queue: str) -> int:

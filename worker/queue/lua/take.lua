@@ -13,7 +13,7 @@
 --       have had their turn; 'short', claims that take few, because there were several callers; then the lists of the
 --       callers of gathered messages
 -- ARGV: 1 most messages (0: acknowledge only); 2 most bytes of a message (a longer one becomes an excerpt);
---       3 bytes after which no more is taken; 4 most messages if there were several callers, more if there are many;
+--       3 bytes after which no more is taken, four times as many are gathered; 4 most messages if there were several callers, more if there are many;
 --       5 most to gather (0: none); 6 messages that were taken when others were gathered; then for each of these, the
 --       next one first, the number of its caller
 -- Reply: nil if the owner is gone, or its list is another one; else {messages, the next one first}, {count, alone, count,
@@ -87,7 +87,7 @@ local is_due = unsorted > 0 and had_turn < most and (callers > 0 or unsorted > t
 local gathers = is_due and tonumber(ARGV[5]) or 0
 while #taken < had_turn and bytes <= budget and take(KEYS[2], taken) do end
 in_turn = in_turn - #taken
-while #gathered < gathers and bytes <= budget and take(KEYS[2], gathered) do end
+while #gathered < gathers and bytes <= 4 * budget and take(KEYS[2], gathered) do end
 if gathers == 0 then
     while #taken < most and bytes <= budget and serve(take_of) do end
     while #taken < most and bytes <= budget and take(KEYS[2], taken) do end

@@ -181,7 +181,7 @@ def test_overview_and_purge_see_the_whole(server: Redis, broker: redis.Redis, pr
 def test_lists_that_vanished_are_not_counted_for_long(
     server: Redis, broker: redis.Redis, process: Callable[..., Claims]
 ) -> None:
-    """What no list has does not wait, whatever was counted."""
+    """A message that no list has does not wait, whatever was counted."""
     send(broker, "a", FLOOD)
     send(broker, "b", FLOOD)
     claims = process(turn_of=letter_of)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chaos import check
 from chaos.commands import PATIENCE, Seed, Transport, check_transport, chosen, cli, progress_bar
 from chaos.flood import LEAST_RATIO, LETTERS, ROUNDS, flood
 from chaos.fuzz import fuzz
@@ -54,6 +55,15 @@ def finish(lines: list[str], clean: bool) -> None:
     """Print the lines, and exit with 0 or 1."""
     print("\n".join(lines))  # noqa: T201 -- the command line's voice
     raise typer.Exit(0 if clean else 1)
+
+
+@cli.command("check", context_settings={"ignore_unknown_options": True, "help_option_names": []})
+def check_command(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Judge histories, of any queue; see chaos/check.py.
+
+    Example: python -m chaos check histories/*.jsonl
+    """
+    raise typer.Exit(check.main(words or []))
 
 
 @cli.command("fuzz")

@@ -53,6 +53,8 @@ class RedisServer:
         denied: what its users were refused, as far as it was noted.
     """
 
+    name = "Redis"
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.denied: set[str] = set()

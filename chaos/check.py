@@ -50,15 +50,15 @@ class Verdict:
 
     Attributes:
         history: its name.
-        figures: see `FIGURES`; the last three are the seconds from a fault's begin until each job open then has its
-            outcome. None: one never has.
+        figures: see `FIGURES`; the last three are the seconds from a fault's begin until each job that was open then,
+            and is not lost, has its outcome.
         failures: number of jobs by the name of their failure.
         violations: number of each of `VIOLATIONS`.
         examples: the first of them.
     """
 
     history: str
-    figures: dict[str, float | None] = field(default_factory=dict)
+    figures: dict[str, float] = field(default_factory=dict)
     failures: Counter[str] = field(default_factory=Counter)
     violations: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(VIOLATIONS, 0)))
     examples: list[str] = field(default_factory=list)
@@ -70,6 +70,15 @@ class Verdict:
             self.examples.append(f"{violation}: {job}")
 
 
+@dataclass
+class _Fault:
+    """A fault that is felt: the jobs open since its begin, and after how many seconds the last outcome came."""
+
+    begin: float
+    open: set[str]
+    seconds: float = 0.0
+
+
 class _Judge:
     """Memory holds the jobs that are open; all others are in a temporary file."""
 
@@ -79,7 +88,7 @@ class _Judge:
         self._jobs.execute("PRAGMA journal_mode = OFF")
         self._jobs.execute("CREATE TABLE jobs (id TEXT PRIMARY KEY, state TEXT, answer TEXT) WITHOUT ROWID")
         self._open: set[str] = set()
-        self._faults: list[tuple[float, set[str]]] = []
+        self._faults: list[_Fault] = []
         self._recoveries: list[float] = []
         self._first, self._last = math.inf, -math.inf
         self._counts: Counter[str] = Counter()
@@ -97,7 +106,7 @@ class _Judge:
         if event["event"] == "begin":
             self._counts["faults"] += 1
             if self._open:
-                self._faults.append((event["time"], {*self._open}))
+                self._faults.append(_Fault(event["time"], {*self._open}))
 
     def _invoke(self, job: str) -> None:
         try:
@@ -129,11 +138,12 @@ class _Judge:
 
     def _close(self, job: str, time: float) -> None:
         self._open.discard(job)
-        for begin, jobs in [*self._faults]:
-            jobs.discard(job)
-            if not jobs:
-                self._recoveries.append(time - begin)
-                self._faults.remove((begin, jobs))
+        for fault in self._faults:
+            if job in fault.open:
+                fault.open.remove(job)
+                fault.seconds = time - fault.begin
+        self._recoveries += [fault.seconds for fault in self._faults if not fault.open]
+        self._faults = [fault for fault in self._faults if fault.open]
 
     def finish(self) -> Verdict:
         """Find what is lost."""
@@ -143,13 +153,11 @@ class _Judge:
             self.verdict.add("lost", job)
         states = dict(self._jobs.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall())
         self._counts |= Counter(answered=states.get("done", 0), unknown=states.get("unknown", 0))
-        times = sorted([*self._recoveries, *([math.inf] * len(self._faults))])
+        times = sorted([*self._recoveries, *(fault.seconds for fault in self._faults if fault.seconds)])
         slowest = [times[max(0, math.ceil(share * len(times)) - 1)] if times else 0.0 for share in (0.5, 0.99, 1.0)]
         rate = self._counts["answered"] / (self._last - self._first or 1)
         figures = [*(self._counts[name] for name in FIGURES[:5]), rate, *slowest]
-        self.verdict.figures = {
-            name: None if value == math.inf else round(value, 2) for name, value in zip(FIGURES, figures, strict=True)
-        }
+        self.verdict.figures = {name: round(value, 2) for name, value in zip(FIGURES, figures, strict=True)}
         self._jobs.close()
         return self.verdict
 
@@ -218,7 +226,7 @@ def table(verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield f"| --- |{' ---: |' * len(names)} --- |"
     for verdict in verdicts:
         values: list[object] = [verdict.violations[name] for name in VIOLATIONS]
-        values += ["never" if value is None else value for value in verdict.figures.values()]
+        values += verdict.figures.values()
         failures = ", ".join(f"{name} {count}" for name, count in sorted(verdict.failures.items()))
         yield f"| {verdict.history} | {' | '.join(map(str, values))} | {failures} |"
     yield from (f"{verdict.history}: {example}" for verdict in verdicts for example in verdict.examples)

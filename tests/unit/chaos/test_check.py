@@ -77,9 +77,9 @@ def test_the_figures_are_those_of_the_lines() -> None:
     expected = {"jobs": 3, "answered": 2, "unknown": 1, "repeated": 0, "faults": 2, "jobs/s": 0.8}
     assert verdict.figures == {**expected, "p50": 1.5, "p99": 1.5, "slowest": 1.5}
     assert verdict.failures == {"TimedOut": 1}
-    lost = judge(lines(*events, INVOKE | {"id": "d"}, late, OK))
-    assert (lost.figures["faults"], lost.figures["p50"], lost.figures["slowest"]) == (3, 1.5, None)
-    assert lost.figures["repeated"] == 1
+    lost = judge(lines(*events, INVOKE | {"id": "d"}, INVOKE | {"id": "e"}, late, OK | {"id": "e", "time": 4}, OK))
+    assert (lost.figures["faults"], lost.figures["p50"], lost.figures["slowest"]) == (3, 1.25, 1.5)
+    assert (lost.figures["repeated"], lost.violations["lost"]) == (1, 1)
 
 
 @pytest.mark.parametrize(

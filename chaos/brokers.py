@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from kombu.entity import Queue
@@ -13,7 +13,7 @@ from chaos.rabbit import PROGRAM, RabbitServer
 from chaos.servers import RedisServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 NAMED_BY = "CHAOS_BROKER"
 """The environment variable that names one of `BROKERS` to a worker of `chaos.stock`."""
@@ -46,16 +46,7 @@ class Broker:
     promise: str
     source: str
     settings: Mapping[str, Any] = field(default_factory=dict)
-    missing: Callable[[], str] = str
-
-
-def _missing_plus() -> str:
-    installed = importlib.util.find_spec("celery_redis_plus")
-    return "" if installed else "celery-redis-plus is not installed; it needs Python 3.13"
-
-
-def _missing_rabbit() -> str:
-    return "" if PROGRAM.exists() else "RabbitMQ is not installed: apt-get install rabbitmq-server"
+    missing: str = ""
 
 
 _QUORUM_QUEUES = [
@@ -94,7 +85,7 @@ BROKERS = {
             "broker_transport": "celery_redis_plus.transport:Transport",
             "broker_transport_options": {"visibility_timeout": VISIBILITY_SECONDS},
         },
-        _missing_plus,
+        "" if find_spec("celery_redis_plus") else "celery-redis-plus is not installed; it needs Python 3.13",
     ),
     "rabbit": Broker(
         "RabbitMQ, quorum queues",
@@ -105,6 +96,6 @@ BROKERS = {
             "broker_transport_options": {"confirm_publish": True},
             "task_queues": _QUORUM_QUEUES,
         },
-        _missing_rabbit,
+        "" if PROGRAM.exists() else "RabbitMQ is not installed: apt-get install rabbitmq-server",
     ),
 }

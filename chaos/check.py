@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 VIOLATIONS = ("lost", "without its job", "second differs", "wrong", "foreign")
-FIGURES = ("jobs", "answered", "unknown", "repeated", "faults", "jobs/s", "p50", "p99", "slowest")
+FIGURES = ("jobs", "answered", "unknown", "repeated", "faults", "jobs/s", "p50", "p99")
 MOST_BYTES = 2**20
 SHOWN = 20
 _NAMES = {"invoke": ("id", "question"), "ok": ("id", "answer"), "fail": ("id", "error"), "info": ("id", "error")}
@@ -50,7 +50,7 @@ class Verdict:
 
     Attributes:
         history: its name.
-        figures: see `FIGURES`; the last three are the seconds from a fault's begin until each job that was open then,
+        figures: see `FIGURES`; the last two are the seconds from a fault's begin until each job that was open then,
             and is not lost, has its outcome.
         failures: number of jobs by the name of their failure.
         violations: number of each of `VIOLATIONS`.
@@ -62,6 +62,11 @@ class Verdict:
     failures: Counter[str] = field(default_factory=Counter)
     violations: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(VIOLATIONS, 0)))
     examples: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        """True if there is no violation."""
+        return not self.violations.total()
 
     def add(self, violation: str, job: str) -> None:
         """Count a violation."""
@@ -117,7 +122,7 @@ class _Judge:
         self._open.add(job)
 
     def _complete(self, event: dict[str, Any]) -> None:
-        job, answer = event["id"], event.get("answer", "")
+        job, answer = event["id"], "" if event["type"] == "info" else event.get("answer", "")
         row = self._jobs.execute("SELECT state, answer FROM jobs WHERE id = ?", (job,)).fetchone()
         state, first = row or ("", "")
         if not row or (state == "refused" and answer) or (state == "done" and event["type"] == "fail" and not answer):
@@ -154,7 +159,7 @@ class _Judge:
         states = dict(self._jobs.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall())
         self._counts |= Counter(answered=states.get("done", 0), unknown=states.get("unknown", 0))
         times = sorted([*self._recoveries, *(fault.seconds for fault in self._faults if fault.seconds)])
-        slowest = [times[max(0, math.ceil(share * len(times)) - 1)] if times else 0.0 for share in (0.5, 0.99, 1.0)]
+        slowest = [times[max(0, math.ceil(share * len(times)) - 1)] if times else 0.0 for share in (0.5, 0.99)]
         rate = self._counts["answered"] / (self._last - self._first or 1)
         figures = [*(self._counts[name] for name in FIGURES[:5]), rate, *slowest]
         self.verdict.figures = {name: round(value, 2) for name, value in zip(FIGURES, figures, strict=True)}
@@ -244,7 +249,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"chaos check: {error}", file=sys.stderr)  # noqa: T201 -- the command line's voice
         return 2
     print(json.dumps([*map(vars, verdicts)], indent=1) if options.json else "\n".join(table(verdicts)))  # noqa: T201
-    return int(any(sum(verdict.violations.values()) for verdict in verdicts))
+    return int(not all(verdict.clean for verdict in verdicts))
 
 
 if __name__ == "__main__":

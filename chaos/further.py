@@ -82,7 +82,7 @@ def queues_command(
     """
     folder.mkdir(parents=True, exist_ok=True)
     for name in only or BROKERS:
-        missing = BROKERS[name].missing()
+        missing = BROKERS[name].missing
         if missing or (folder / f"{name}.json").exists():
             screen.print(f"{name} is left out: {missing or 'it has run'}")
             continue
@@ -91,7 +91,8 @@ def queues_command(
     lines = [*table(folder)]
     if write is not None:
         write.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    finish(lines, clean=True)
+    ours = folder / "ours.jsonl"
+    finish(lines, clean=not ours.exists() or check.judge_file(str(ours)).clean)
 
 
 @cli.command("fuzz")

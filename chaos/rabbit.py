@@ -8,15 +8,12 @@ import signal
 import socket
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import redis
 
 from chaos.servers import GONE_SECONDS, ForeignServerError, RedisServer
 from worker.cli.devstack.processes import free_port, wait_until
-
-if TYPE_CHECKING:
-    from worker.cli.devstack.redis import Redis
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
@@ -54,11 +51,6 @@ class RabbitServer(RedisServer):
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-
-    @property
-    def server(self) -> Redis:
-        """There is none of Redis."""
-        raise NotImplementedError
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -116,6 +108,3 @@ class RabbitServer(RedisServer):
         """End it."""
         os.kill(self.check_pid(), how)
         self.process.wait(GONE_SECONDS)
-
-    def record_denied(self) -> None:
-        """Its user may do everything."""

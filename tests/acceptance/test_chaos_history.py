@@ -26,7 +26,7 @@ def test_a_history_of_a_run_without_violations_is_clean(tmp_path: Path) -> None:
     faults = [line["event"] for line in lines if line["process"] == "nemesis"]
     assert faults == ["begin", "end"] * (len(faults) // 2)
     verdict = judge_file(str(history))
-    assert not sum(verdict.violations.values()), verdict.examples
+    assert verdict.clean, verdict.examples
     sent = figure(done, "jobs that Redis acknowledged") + figure(done, "sent, and neither acknowledged nor refused")
     assert (verdict.figures["jobs"], verdict.figures["faults"]) == (sent, len(faults) / 2)
 

@@ -31,7 +31,17 @@ def violations(*events: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize(
     "events",
-    [(INVOKE, OK), (INVOKE, FAILED), (INVOKE, REFUSED), (INVOKE, UNKNOWN), (INVOKE, UNKNOWN, OK), (INVOKE, OK, OK)],
+    [
+        *(
+            (INVOKE, OK),
+            (INVOKE, FAILED),
+            (INVOKE, REFUSED),
+            (INVOKE, UNKNOWN),
+            (INVOKE, UNKNOWN, OK),
+            (INVOKE, OK, OK),
+        ),
+        (INVOKE, UNKNOWN | {"answer": "no outcome"}, OK),
+    ],
 )
 def test_a_history_without_violations_is_clean(events: tuple[dict[str, Any], ...]) -> None:
     """Answered, failed by name, refused, unknown, answered though unknown, answered twice and the same."""
@@ -68,6 +78,7 @@ def test_the_figures_are_those_of_the_lines() -> None:
         INVOKE,
         INVOKE | {"id": "b"},
         FAULT,
+        FAULT | {"event": "end"},
         OK,
         FAILED | {"id": "b"},
         INVOKE | {"id": "c"},
@@ -75,10 +86,10 @@ def test_the_figures_are_those_of_the_lines() -> None:
     )
     verdict = judge(lines(*events))
     expected = {"jobs": 3, "answered": 2, "unknown": 1, "repeated": 0, "faults": 2, "jobs/s": 0.8}
-    assert verdict.figures == {**expected, "p50": 1.5, "p99": 1.5, "slowest": 1.5}
+    assert verdict.figures == {**expected, "p50": 1.5, "p99": 1.5}
     assert verdict.failures == {"TimedOut": 1}
     lost = judge(lines(*events, INVOKE | {"id": "d"}, INVOKE | {"id": "e"}, late, OK | {"id": "e", "time": 4}, OK))
-    assert (lost.figures["faults"], lost.figures["p50"], lost.figures["slowest"]) == (3, 1.25, 1.5)
+    assert (lost.figures["faults"], lost.figures["p50"], lost.figures["p99"]) == (3, 1.25, 1.5)
     assert (lost.figures["repeated"], lost.violations["lost"]) == (1, 1)
 
 

@@ -1,4 +1,8 @@
-"""Four queues under the same faults, jobs and workers; their histories judged by `chaos.check`, into one table."""
+"""Four queues under the same faults, jobs and workers; their histories judged by `chaos.check`, into one table.
+
+All of them run from an environment of Python 3.13 with this project and ``celery-redis-plus[redis]``, where Debian's
+``rabbitmq-server`` is installed, its service stopped: each run starts a server of its own.
+"""
 
 from __future__ import annotations
 
@@ -151,7 +155,8 @@ def table(folder: Path) -> Iterator[str]:
     yield ""
     yield f"- **Lost**: acknowledged, and without outcome {PATIENCE_SECONDS:.0f} s after the last outcome of any job."
     yield "- **Recovery**: from a fault's begin until each job that was open then, and is not lost, has its outcome."
-    yield "- **Run again**: runs of a job after its first, from the workers' logs. **jobs/s**: without faults."
+    yield "- **Run again**: runs of a job after its first, from the workers' logs."
+    yield "- **jobs/s**: before the faults; other work on the machine shows in it, by a third from run to run."
     yield "- The others have `task_acks_late` and `task_reject_on_worker_lost`; RabbitMQ has publisher confirms. Those"
     yield f"  on Redis have {VISIBILITY_SECONDS} s of visibility timeout, not 3,600 and 300. Redis syncs each write."
     yield ""

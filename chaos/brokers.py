@@ -39,6 +39,7 @@ class Broker:
         promise: a sentence of its documentation.
         source: where that stands.
         missing: why it can't run here; empty if it can.
+        packages: of Python, that it needs.
     """
 
     title: str
@@ -47,6 +48,7 @@ class Broker:
     source: str
     settings: Mapping[str, Any] = field(default_factory=dict)
     missing: str = ""
+    packages: tuple[str, ...] = ()
 
 
 _QUORUM_QUEUES = [
@@ -86,6 +88,7 @@ BROKERS = {
             "broker_transport_options": {"visibility_timeout": VISIBILITY_SECONDS},
         },
         "" if find_spec("celery_redis_plus") else "celery-redis-plus is not installed; it needs Python 3.13",
+        ("celery-redis-plus",),
     ),
     "rabbit": Broker(
         "RabbitMQ, quorum queues",

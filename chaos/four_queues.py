@@ -14,6 +14,7 @@ from platform import python_version
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+import redis
 from celery import Celery
 
 from chaos.brokers import BROKERS, NAMED_BY, VISIBILITY_SECONDS
@@ -27,7 +28,7 @@ from chaos.plan import Counts, plan
 from chaos.producer import Producer
 from chaos.run import Run
 from chaos.stage import RunOptions, stage
-from chaos.watcher import Watcher, executions
+from chaos.watcher import Watcher, executions, holdings
 from retrieval_client.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -130,30 +131,46 @@ def run_queue(name: str, seed: int, jobs: int, folder: Path, progress: Callable[
             scene.fleet.stop()
             watcher.finish()
         again = sum(count - 1 for count in executions(scene.fleet.logs).values())
-    figures = {"again": again, "throughput": throughput, "seed": seed, "python": python_version()}
-    figures |= {"celery": metadata.version("celery"), "date": time.strftime("%Y-%m-%d")}
+        figures = {"again": again, "held": _still_held(scene, ledger), "throughput": throughput, "seed": seed}
+        packages = [f"{name} {metadata.version(name)}" for name in ("celery", *broker.packages)]
+        figures["on"] = ", ".join([scene.redis.version, *packages, f"Python {python_version()}"])
+    figures["date"] = time.strftime("%Y-%m-%d")
     (folder / f"{name}.json").write_text(json.dumps(figures), encoding="utf-8")
+
+
+def _still_held(scene: Scene, ledger: Ledger) -> str:
+    """Return how many jobs without outcome the broker still has, if it can be asked."""
+    try:
+        return str(len(set().union(*holdings(scene.redis)) & {*ledger.open}))
+    except redis.RedisError:
+        return "–"
 
 
 def table(folder: Path) -> Iterator[str]:
     """Yield the lines of the page: all queues that have run in the folder."""
     ran = {name: folder / f"{name}.json" for name in BROKERS if (folder / f"{name}.json").exists()}
-    yield "| queue | jobs | lost | wrong | second differs | run again | recovery p50 | p99 | jobs/s |"
-    yield f"| --- |{' ---: |' * 8}"
+    yield "| queue | jobs | lost | still queued | wrong | second differs | run again | recovery p50 | p99 | jobs/s |"
+    yield f"| --- |{' ---: |' * 9}"
     for name, file in ran.items():
         said, verdict = json.loads(file.read_text(encoding="utf-8")), judge_file(str(folder / f"{name}.jsonl"))
         count, found = verdict.figures, verdict.violations
         times = [f"{count[part]:.1f} s" for part in ("p50", "p99")]
-        numbers = (count["jobs"], found["lost"], found["wrong"] + found["foreign"], found["second differs"])
+        numbers = (
+            count["jobs"],
+            found["lost"],
+            said["held"],
+            found["wrong"] + found["foreign"],
+            found["second differs"],
+        )
         cells = [*map(str, numbers), str(said["again"]), *times, f"{said['throughput']:.0f}"]
         yield f"| {BROKERS[name].title} | {' | '.join(cells)} |"
     yield ""
     kinds = f"{FAULTS.worker_kills} killed workers, {FAULTS.redis_kills} killed brokers, {FAULTS.freezes} frozen ones"
     yield f"The same jobs, workers (3 × 2 processes) and faults: {kinds} of both."
-    yield f"{said['date']}, seed {said['seed']}, Celery {said['celery']}, Python {said['python']}, two cores:"
-    yield "`python -m chaos queues`."
+    yield f"{said['date']}, seed {said['seed']}, two cores: `python -m chaos queues`."
     yield ""
-    yield f"- **Lost**: acknowledged, and without outcome {PATIENCE_SECONDS:.0f} s after the last outcome of any job."
+    yield f"- **Lost**: acknowledged, and without outcome {PATIENCE_SECONDS:.0f} s after the last outcome of any job;"
+    yield "  **still queued**: those of them that the broker has."
     yield "- **Recovery**: from a fault's begin until each job that was open then, and is not lost, has its outcome."
     yield "- **Run again**: runs of a job after its first, from the workers' logs."
     yield "- **jobs/s**: before the faults; other work on the machine shows in it, by a third from run to run."
@@ -162,4 +179,6 @@ def table(folder: Path) -> Iterator[str]:
     yield ""
     yield "In their own words:"
     yield ""
-    yield from (f"- {BROKERS[name].title}: “{BROKERS[name].promise}” ({BROKERS[name].source})" for name in ran)
+    for name, file in ran.items():
+        broker, on = BROKERS[name], json.loads(file.read_text(encoding="utf-8"))["on"]
+        yield f"- {broker.title} ({on}): “{broker.promise}” ({broker.source})"

@@ -53,6 +53,11 @@ class RabbitServer(RedisServer):
                 process.wait()
 
     @property
+    def version(self) -> str:
+        """Its name and version."""
+        return next(PROGRAM.parents[1].glob("lib/rabbitmq_server-*")).name.replace("rabbitmq_server-", "RabbitMQ ")
+
+    @property
     def process(self) -> subprocess.Popen[bytes]:
         """The script that waits for the node."""
         assert self._process is not None  # noqa: S101 -- for the type checker: started

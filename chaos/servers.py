@@ -78,6 +78,11 @@ class RedisServer:
         return self._server
 
     @property
+    def version(self) -> str:
+        """Its name and version."""
+        return self.server.name
+
+    @property
     def process(self) -> subprocess.Popen[bytes]:
         """The server's process."""
         return self.server.process

@@ -173,7 +173,7 @@ def table(folder: Path) -> Iterator[str]:
     yield "  **still queued**: those of them that the broker has."
     yield "- **Recovery**: from a fault's begin until each job that was open then, and is not lost, has its outcome."
     yield "- **Run again**: runs of a job after its first, from the workers' logs."
-    yield "- **jobs/s**: before the faults; other work on the machine shows in it, by a third from run to run."
+    yield "- **jobs/s**: before the faults; beside other work on the machine, it differs twofold from run to run."
     yield "- The others have `task_acks_late` and `task_reject_on_worker_lost`; RabbitMQ has publisher confirms. Those"
     yield f"  on Redis have {VISIBILITY_SECONDS} s of visibility timeout, not 3,600 and 300. Redis syncs each write."
     yield ""

@@ -81,7 +81,8 @@ BROKERS = {
     "plus": Broker(
         "celery-redis-plus",
         OpenRedisServer,
-        "Combined with visibility timeout tracking, this ensures messages are never lost.",
+        "Combined with visibility timeout tracking, this ensures messages are never lost - even if a worker crashes in "
+        "the instant after the message is pop'ed from the queue, the message can be recovered and requeued.",
         "https://oliverhaas.github.io/celery-redis-plus/",
         {
             "broker_transport": "celery_redis_plus.transport:Transport",

@@ -147,8 +147,14 @@ def _still_held(scene: Scene, ledger: Ledger) -> str:
 
 
 def table(folder: Path) -> Iterator[str]:
-    """Yield the lines of the page: all queues that have run in the folder."""
+    """Yield the lines of the page: all queues that have run in the folder.
+
+    Raises:
+        SettingsError: none has.
+    """
     ran = {name: folder / f"{name}.json" for name in BROKERS if (folder / f"{name}.json").exists()}
+    if not ran:
+        raise SettingsError(f"no queue has run in {folder}: there is nothing to compare")
     yield "| queue | jobs | lost | still queued | wrong | second differs | run again | recovery p50 | p99 | jobs/s |"
     yield f"| --- |{' ---: |' * 9}"
     for name, file in ran.items():

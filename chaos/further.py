@@ -80,6 +80,8 @@ def queues_command(
 
     Example: python -m chaos queues histories --report benchmarks/results/four_queues.md
     """
+    if {*(only or ())} - {*BROKERS}:
+        raise typer.BadParameter(f"expected one of {', '.join(BROKERS)}", param_hint="--only")
     folder.mkdir(parents=True, exist_ok=True)
     for name in only or BROKERS:
         missing = BROKERS[name].missing

@@ -96,6 +96,7 @@ def run(
     ] = None,
     write: Annotated[Path | None, typer.Option("--report", help="file for the tables; the plot goes beside it")] = None,
     logs: Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder")] = None,
+    histories: Annotated[Path | None, typer.Option(help="write each run's history into this folder")] = None,
 ) -> None:
     """Run jobs and faults; the other commands are further runs."""
     if context.invoked_subcommand is not None:
@@ -116,7 +117,11 @@ def run(
     )
     several = stock or seeds > 1
     outcomes = [
-        _one(replace(options, seed=number, transport=name), logs and (logs / f"{name}-{number}" if several else logs))
+        _one(
+            replace(options, seed=number, transport=name),
+            logs and (logs / f"{name}-{number}" if several else logs),
+            histories and histories / f"{name}-{number}.jsonl",
+        )
         for number in series(seed, seeds)
         for name in ([*PATIENCE] if stock else [transport])
     ]
@@ -128,11 +133,13 @@ def run(
     raise typer.Exit(max(map(exit_code, ours), key=(0, TOO_IDLE, 1).index))
 
 
-def _one(options: RunOptions, logs: Path | None) -> Outcome:
+def _one(options: RunOptions, logs: Path | None, history: Path | None) -> Outcome:
     check_transport(options.transport)
+    if history:
+        history.parent.mkdir(parents=True, exist_ok=True)
     screen.print(f"seed {options.seed}, transport {options.transport}")
     with progress_bar(options.jobs) as progress:
-        outcome = chaos(_timed(options), progress, logs)
+        outcome = chaos(_timed(options), progress, logs, history)
     print(report.text(outcome))  # noqa: T201 -- the command line's voice
     return outcome
 

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chaos.commands import PATIENCE, Seed, Transport, check_transport, chosen, cli, progress_bar
+from chaos import check
+from chaos.brokers import BROKERS
+from chaos.commands import PATIENCE, Seed, Transport, check_transport, chosen, cli, progress_bar, screen
 from chaos.flood import LEAST_RATIO, LETTERS, ROUNDS, flood
+from chaos.four_queues import run_queue, table
 from chaos.fuzz import fuzz
 from chaos.grown import MEGABYTES_A_MESSAGE, MILLISECONDS_A_MEGABYTE, measure_all
 from chaos.latency import MOST_RATIO, latency
@@ -54,6 +57,44 @@ def finish(lines: list[str], clean: bool) -> None:
     """Print the lines, and exit with 0 or 1."""
     print("\n".join(lines))  # noqa: T201 -- the command line's voice
     raise typer.Exit(0 if clean else 1)
+
+
+@cli.command("check", context_settings={"ignore_unknown_options": True, "help_option_names": []})
+def check_command(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Judge histories, of any queue; see chaos/check.py.
+
+    Example: python -m chaos check histories/*.jsonl
+    """
+    raise typer.Exit(check.main(words or []))
+
+
+@cli.command("queues")
+def queues_command(
+    folder: Annotated[Path, typer.Argument(help="for histories and figures; a queue that ran there is not run again")],
+    jobs: Annotated[int, typer.Option(help="jobs of each queue beside the faults", min=100)] = 1000,
+    only: Annotated[list[str] | None, typer.Option(help="one of ours, stock, plus, rabbit; default all")] = None,
+    seed: Annotated[int, typer.Option(min=0)] = 37,
+    write: Annotated[Path | None, typer.Option("--report", help="file for the table")] = None,
+) -> None:
+    """Four queues under the same faults: this one, stock Celery's, celery-redis-plus, RabbitMQ.
+
+    Example: python -m chaos queues histories --report benchmarks/results/four_queues.md
+    """
+    if {*(only or ())} - {*BROKERS}:
+        raise typer.BadParameter(f"expected one of {', '.join(BROKERS)}", param_hint="--only")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in only or BROKERS:
+        missing = BROKERS[name].missing
+        if missing or (folder / f"{name}.json").exists():
+            screen.print(f"{name} is left out: {missing or 'it has run'}")
+            continue
+        with progress_bar(jobs) as progress:
+            run_queue(name, seed, jobs, folder, progress)
+    lines = [*table(folder)]
+    if write is not None:
+        write.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    ours = folder / "ours.jsonl"
+    finish(lines, clean=not ours.exists() or check.judge_file(str(ours)).clean)
 
 
 @cli.command("fuzz")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from chaos.history import History
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -49,9 +51,14 @@ class Entry:
 
 
 class Ledger:
-    """Every job of a run."""
+    """Every job of a run.
 
-    def __init__(self) -> None:
+    Args:
+        history: is told all of them, too.
+    """
+
+    def __init__(self, history: History | None = None) -> None:
+        self.history = history or History()
         self._lock = threading.Condition()
         self._entries: dict[str, Entry] = {}
         self._open: dict[str, Entry] = {}
@@ -66,6 +73,8 @@ class Ledger:
             self._entries[question.task_id] = entry
             if at is not None:
                 self._open[question.task_id] = entry
+            else:
+                self.history.sent(question.task_id, "not acknowledged", is_known=False)
 
     def answered(self, task_id: str, at: float, verdict: Verdict, reasons: list[str], digest: bytes) -> None:
         """Record a job's first result."""
@@ -74,10 +83,14 @@ class Ledger:
             entry.done, entry.verdict, entry.reasons, entry.digest = at, verdict, reasons, digest
             if self._open.pop(task_id, None) is not None:
                 self._done += 1
+            wrong = ("foreign" if "foreign" in reasons else "; ".join(reasons)) if verdict is Verdict.WRONG else ""
+            failure = "".join(reasons) if verdict in {Verdict.FAILED, Verdict.DEAD} else ""
+            self.history.outcome(task_id, digest, wrong=wrong, failure=failure)
             self._lock.notify_all()
 
-    def differs(self, task_id: str) -> None:
+    def differs(self, task_id: str, digest: bytes) -> None:
         """Record that a later result of a job differs from its first."""
+        self.history.outcome(task_id, digest)
         with self._lock:
             self._entries[task_id].verdict = Verdict.WRONG
             self._entries[task_id].reasons.append(DIFFERS)

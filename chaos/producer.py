@@ -120,6 +120,8 @@ class Producer:
             how many were acknowledged: all or none.
         """
         messages = [question.message for question in questions]
+        for question in questions:
+            self._ledger.history.invoke(question)
         while messages and not self._stopped.is_set():
             try:
                 self._client.lpush(QUEUE, *messages)
@@ -135,6 +137,8 @@ class Producer:
                 continue
             self._note(questions, time.monotonic())
             return len(questions)
+        for question in questions:
+            self._ledger.history.sent(question.task_id, "refused", is_known=True)
         return 0
 
     def _note(self, questions: list[Question], at: float | None) -> None:

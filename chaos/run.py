@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from chaos.corpus import Corpus
 from chaos.faults import inject
+from chaos.history import History
 from chaos.jobs import Questions
 from chaos.ledger import Audit, Ledger, audit
 from chaos.oracle import Oracle
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.2
 SUSPECT_SECONDS = TIME_LIMIT_SECONDS + 6.0
 """Seconds after its submission from which a job that is nowhere in Redis is held by no worker either."""
-RECOVERY_SECONDS = 90.0
-"""Seconds that the harness waits after a fault until all jobs open then are answered."""
 BURST_SECONDS = 60.0
 INCLUDED = ("--include", "chaos.sleeping")
 
@@ -90,21 +89,30 @@ class Outcome:
         return too_idle(self.fault_records)
 
 
-def chaos(options: RunOptions, progress: Callable[[int, str], None], keep_logs: Path | None = None) -> Outcome:
+def chaos(
+    options: RunOptions,
+    progress: Callable[[int, str], None],
+    keep_logs: Path | None = None,
+    history: Path | None = None,
+) -> Outcome:
     """Run jobs and faults.
 
     Args:
         options: what to run.
         progress: called with the number of jobs done, and the current fault.
         keep_logs: a folder for the workers' logs; default one that is removed.
+        history: the file for its history; default none.
 
     Raises:
         SettingsError: a server does not start, or is not installed.
         ForeignServerError: a server is not the one that this run started; nothing was done to it.
     """
     oracle = Oracle(Corpus())
-    with stage(options, oracle.corpus, keep_logs, celery_options=INCLUDED) as scene:
-        ledger = Ledger()
+    with (
+        history.open("w", encoding="utf-8") if history else contextlib.nullcontext() as file,
+        stage(options, oracle.corpus, keep_logs, celery_options=INCLUDED) as scene,
+    ):
+        ledger = Ledger(History(file))
         questions = Questions(options.seed, oracle)
         with (
             Watcher(scene.results, ledger, oracle) as watcher,
@@ -112,13 +120,16 @@ def chaos(options: RunOptions, progress: Callable[[int, str], None], keep_logs: 
         ):
             scene.sleepers = Sleepers(questions, producer, scene.diary)
             planned = plan(options.seed, options.jobs, options.workers, options.counts)
-            run = _Run(options, scene, ledger, producer, watcher, progress, planned)
+            run = Run(options, scene, ledger, producer, watcher, progress, planned)
             run.go()
             return run.balance()
 
 
-class _Run:
+class Run:
     """The course of a run."""
+
+    recovery_seconds = 90.0
+    """Seconds that the harness waits after a fault until all jobs open then are answered."""
 
     def __init__(
         self,
@@ -179,13 +190,16 @@ class _Run:
 
     def _inject(self, fault: Fault) -> None:
         self.progress(self.ledger.done, fault.kind.value)
+        name = fault.kind.replace("Redis", self.scene.redis.name)
+        self.ledger.history.fault(name, "begin")
         fault_record = inject(self.scene, fault, self._open())
+        self.ledger.history.fault(name, "end")
         self.fault_records.append(fault_record)
         # Killed workers are replaced at once; after every other fault the next one waits until work goes on as before.
         if fault.kind.holds_up:
-            self._wait(lambda: fault_record.open.isdisjoint(self._open()), RECOVERY_SECONDS)
+            self._wait(lambda: fault_record.open.isdisjoint(self._open()), self.recovery_seconds)
             over = time.monotonic() + WINDOW_SECONDS
-            self._wait(lambda: time.monotonic() > over, RECOVERY_SECONDS)
+            self._wait(lambda: time.monotonic() > over, self.recovery_seconds)
 
     def _open(self) -> set[str]:
         """Return the jobs without an answer, except those that a failed worker held: these wait for it."""

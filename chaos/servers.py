@@ -53,6 +53,8 @@ class RedisServer:
         denied: what its users were refused, as far as it was noted.
     """
 
+    name = "Redis"
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.denied: set[str] = set()
@@ -74,6 +76,11 @@ class RedisServer:
         """The running server."""
         assert self._server is not None  # noqa: S101 -- for the type checker: started
         return self._server
+
+    @property
+    def version(self) -> str:
+        """Its name and version."""
+        return self.server.name
 
     @property
     def process(self) -> subprocess.Popen[bytes]:

@@ -89,6 +89,7 @@ def stage(
     celery_options: Sequence[str] = (),
     *,
     proxied: bool = True,
+    broker: type[RedisServer] = RedisServer,
 ) -> Iterator[Scene]:
     """Servers with a corpus, proxies before them, and workers behind these; all gone after the block.
 
@@ -99,10 +100,11 @@ def stage(
         variables: more of the workers' environment.
         celery_options: more options of ``celery worker``.
         proxied: False: no proxies, for a run without faults of the network that a proxy would take a part of.
+        broker: what the queues are on.
     """
     with contextlib.ExitStack() as exits:
         root, small_disk = exits.enter_context(folders())
-        redis_server = exits.enter_context(RedisServer(root / "redis"))
+        redis_server = exits.enter_context(broker(root / "redis"))
         postgres = exits.enter_context(PostgresServer(root / "postgres"))
         with postgres.connect() as admin:
             corpus.load(admin)

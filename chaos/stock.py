@@ -1,14 +1,17 @@
-"""The worker's answers on stock Celery: ``celery -A chaos.stock worker``. The harness shows what that one loses."""
+"""The worker's answers on stock Celery and any broker of it: ``celery -A chaos.stock worker``."""
 
 from __future__ import annotations
 
 import functools
+import os
 import time
 from typing import Any
 
-from celery import Celery
+from celery import Celery, signals
 
+from chaos.brokers import BROKERS, NAMED_BY
 from worker import settings
+from worker.adapters import logs
 from worker.app import celery_settings
 from worker.jobs.engine import Engine
 from worker.queue import tasks
@@ -18,21 +21,26 @@ from worker.queue.outcome import DeliveredJob
 
 _OURS = ("broker_transport", "worker_pool", "worker_consumer", "worker_autoscaler", "worker_cancel_long_running")
 
+_BROKER_URL = os.environ["CELERY_BROKER_URL"]
+if not _BROKER_URL.startswith("redis"):
+    os.environ["CELERY_BROKER_URL"] = os.environ["CELERY_RESULT_BACKEND"]  # a worker's settings name no other broker
 SETTINGS = settings.load()
+os.environ["CELERY_BROKER_URL"] = _BROKER_URL
 
 app = Celery("chaos-stock", set_as_current=False)
 app.conf.update({name: value for name, value in celery_settings(SETTINGS).items() if not name.startswith(_OURS)})
 app.conf.update(
+    broker_url=_BROKER_URL,
     task_acks_late=True,
     task_reject_on_worker_lost=True,
-    # It looks after unacknowledged messages in seconds, not in its default minutes.
-    broker_transport_options={
-        "visibility_timeout": 16,
-        "unacked_mutex_expire": 30,
-        "unacked_restore_interval": 5,
-        "unacked_restore_throttle": 1,
-    },
+    **BROKERS[os.environ.get(NAMED_BY, "stock")].settings,
 )
+
+
+@signals.setup_logging.connect(weak=False)
+def configure_logs(logfile: str | None = None, **_: Any) -> None:
+    """Log as our worker does: the harness reads it."""
+    logs.configure(SETTINGS.log, logfile)
 
 
 @functools.cache

@@ -113,8 +113,10 @@ class Watcher:
 
     def _compare(self, task_id: str, raw: bytes) -> None:
         entry = self._ledger.entry(task_id)
-        if entry is not None and entry.verdict is not Verdict.OPEN and digest(json.loads(raw)) != entry.digest:
-            self._ledger.differs(task_id)
+        if entry is not None and entry.verdict is not Verdict.OPEN:
+            second = digest(json.loads(raw))
+            if second != entry.digest:
+                self._ledger.differs(task_id, second)
 
     def _read(self, ids: list[str]) -> Iterable[tuple[str, bytes]]:
         for first in range(0, len(ids), 200):

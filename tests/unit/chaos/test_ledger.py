@@ -51,7 +51,7 @@ def test_a_wrong_answer_to_an_unsure_job_is_wrong_too() -> None:
 def test_a_second_result_that_differs_is_wrong() -> None:
     ledger = filled("a")
     ledger.answered("a", 2.0, Verdict.RIGHT, [], b"")
-    ledger.differs("a")
+    ledger.differs("a", b"other")
     assert not audit(ledger.entries(), set()).clean
 
 
@@ -81,7 +81,7 @@ def test_a_job_that_nobody_revoked_is_counted() -> None:
     ledger = filled("ab")
     ledger.answered("a", 2.0, Verdict.WRONG, ["REVOKED"], b"")
     ledger.answered("b", 2.0, Verdict.RIGHT, [], b"")
-    ledger.differs("b")
+    ledger.differs("b", b"other")
     balance = audit(ledger.entries(), set())
     assert (balance.revoked, balance.twice, len(balance.wrong)) == (1, 1, 2)
     assert not balance.clean

@@ -51,7 +51,7 @@ BURST_BYTES = 1_048_576
 GATHERED_AT_ONCE = 1024
 """Most messages that are sorted at once: a flood of 100,000 within seconds, and none delays a claim for long."""
 
-MOST_OF_SEVERAL = 4
+MOST_OF_SEVERAL = 3
 """Most messages of a claim while few callers wait: a lone one waits for no long bundle of another's."""
 
 _PATIENCE_SECONDS = 1.5

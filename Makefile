@@ -15,7 +15,7 @@ export LC_ALL := C.UTF-8
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-docs docs demo up test test-rest test-peers test-redis test-all test-fast test-repeated wheels guards mutants lint format contract pictures lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-slice fuzz clean test-containers
+.PHONY: help install install-docs docs demo up test test-rest test-peers test-redis test-all test-fast test-repeated wheels guards mutants lint format contract pictures lock bench bench-quick bench-recall bench-quality bench-hybrid chaos chaos-full chaos-nights chaos-slice fuzz clean test-containers
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -174,6 +174,9 @@ SEEDS ?= 20
 
 chaos-slice: $(TESTS_INSTALLED)  ## what CI runs (5,000 jobs, 75 faults, 5 minutes) with 20 seeds in a row, 423727 first; SEEDS=3
 	$(BIN)/python -m chaos --seeds $(SEEDS)
+
+chaos-nights: $(TESTS_INSTALLED)  ## slices until it is stopped, over as many nights as it takes; their sum goes on in benchmarks/results
+	$(BIN)/python -m chaos --seeds 600 --others 2 --aimed 1 --into benchmarks/results/nights.jsonl
 
 chaos-full: $(TESTS_INSTALLED)  ## the same for hours, 100,000 jobs, into benchmarks/results
 	$(call INSTALL,bench)

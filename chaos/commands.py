@@ -40,7 +40,7 @@ cli = typer.Typer(
     "  python -m chaos --seed 7\n\n"
     "  python -m chaos --jobs 500 --worker-kills 4 --logs logs\n\n"
     "  python -m chaos --only-aimed --aimed 1 --jobs 400\n\n"
-    "  python -m chaos --seeds 20\n\n"
+    "  python -m chaos --seeds 20 --into runs.jsonl\n\n"
     "  python -m chaos --stock --worker-kills 200\n\n"
     "  python -m chaos poison --help\n\n" + EXIT_CODES,
 )
@@ -96,6 +96,9 @@ def run(
     ] = None,
     write: Annotated[Path | None, typer.Option("--report", help="file for the tables; the plot goes beside it")] = None,
     logs: Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder")] = None,
+    into: Annotated[
+        Path | None, typer.Option(help="append each run's numbers to this file, and print the sum of all in it")
+    ] = None,
     histories: Annotated[Path | None, typer.Option(help="write each run's history into this folder")] = None,
 ) -> None:
     """Run jobs and faults; the other commands are further runs."""
@@ -121,6 +124,7 @@ def run(
             replace(options, seed=number, transport=name),
             logs and (logs / f"{name}-{number}" if several else logs),
             histories and histories / f"{name}-{number}.jsonl",
+            into,
         )
         for number in series(seed, seeds)
         for name in ([*PATIENCE] if stock else [transport])
@@ -133,7 +137,7 @@ def run(
     raise typer.Exit(max(map(exit_code, ours), key=(0, TOO_IDLE, 1).index))
 
 
-def _one(options: RunOptions, logs: Path | None, history: Path | None) -> Outcome:
+def _one(options: RunOptions, logs: Path | None, history: Path | None, into: Path | None) -> Outcome:
     check_transport(options.transport)
     if history:
         history.parent.mkdir(parents=True, exist_ok=True)
@@ -141,6 +145,9 @@ def _one(options: RunOptions, logs: Path | None, history: Path | None) -> Outcom
     with progress_bar(options.jobs) as progress:
         outcome = chaos(_timed(options), progress, logs, history)
     print(report.text(outcome))  # noqa: T201 -- the command line's voice
+    if into:
+        report.append(outcome, into)
+        print(report.total(into))  # noqa: T201 -- the command line's voice
     return outcome
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import defaultdict
 from typing import TYPE_CHECKING
@@ -146,24 +147,50 @@ def table(outcome: Outcome) -> str:
     return "\n".join([*lines, "", f"![Jobs done per second, with the faults]({PLOT})"])
 
 
+def numbers(outcome: Outcome) -> dict[str, int]:
+    """Return the numbers of a run that can be added to those of others."""
+    audit = outcome.audit
+    return {
+        "jobs": audit.submitted,
+        "faults": len(outcome.fault_records),
+        "met work": outcome.met_work,
+        "lost": len(audit.lost),
+        "stuck": len(audit.stuck),
+        "wrong": len(audit.wrong),
+        "foreign": audit.foreign,
+        "twice": audit.twice,
+        "dead-lettered": len(audit.dead),
+        "REVOKED": audit.revoked,
+        "workers ended": len(outcome.crashes),
+    }
+
+
 def summary(outcomes: Sequence[Outcome]) -> str:
     """Return one line for each run."""
-    lines = ["", "seed, transport: jobs, faults, lost, stuck, wrong, twice, foreign, dead-lettered, REVOKED, met work"]
-    for one in outcomes:
-        audit = one.audit
-        numbers = (
-            *(
-                audit.submitted,
-                len(one.fault_records),
-                len(audit.lost),
-                len(audit.stuck),
-                len(audit.wrong),
-                audit.twice,
-            ),
-            *(audit.foreign, len(audit.dead), audit.revoked, one.met_work),
-        )
-        lines.append(f"{one.options.seed}, {one.options.transport}: {', '.join(map(str, numbers))}")
-    return "\n".join(lines)
+    lines = [f"{one.options.seed}, {one.options.transport}: {_in_words(numbers(one))}" for one in outcomes]
+    return "\n".join(["", *lines])
+
+
+def append(outcome: Outcome, file: Path) -> None:
+    """Append a run's numbers to a file of runs, one JSON object a line."""
+    said = {"seed": outcome.options.seed, "transport": outcome.options.transport, **numbers(outcome)}
+    with file.open("a", encoding="utf-8") as runs:
+        runs.write(json.dumps(said) + "\n")
+
+
+def total(file: Path) -> str:
+    """Return the sum of all runs in a file.
+
+    Raises:
+        ValueError: a line is no run's.
+    """
+    runs = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    names = [name for name in runs[0] if name not in {"seed", "transport"}]
+    return f"{len(runs)} runs: {_in_words({name: sum(run[name] for run in runs) for name in names})}"
+
+
+def _in_words(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def write(outcome: Outcome, document: Path) -> None:

@@ -18,9 +18,14 @@ PLANTED = Path(__file__).parent / "planted"
 
 
 def test_a_history_of_a_run_without_violations_is_clean(tmp_path: Path) -> None:
-    """It has each job, each fault twice, and no violation; the command says so too."""
-    done = run_chaos("--jobs=300", "--worker-kills=4", *KILLS[1:], f"--histories={tmp_path}", seed=5, seconds=300)
+    """It has each job, each fault twice, and no violation; the command says so too, and adds its numbers to others'."""
+    runs = tmp_path / "runs.jsonl"
+    runs.write_text('{"seed": 4, "transport": "reliable", "jobs": 5000, "lost": 1}\n')
+    options = ("--jobs=300", "--worker-kills=4", *KILLS[1:], f"--histories={tmp_path}", f"--into={runs}")
+    done = run_chaos(*options, seed=5, seconds=300)
     assert done.returncode == 0
+    jobs = 5000 + figure(done, "jobs that Redis acknowledged")
+    assert f"2 runs: jobs {jobs}, lost 1" in done.stdout
     history = tmp_path / "reliable-5.jsonl"
     lines: list[dict[str, Any]] = [json.loads(line) for line in history.read_text().splitlines()]
     faults = [line["event"] for line in lines if line["process"] == "nemesis"]

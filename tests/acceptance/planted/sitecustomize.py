@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Any
 
 from retrieval_client.errors import Unavailable
@@ -18,8 +19,9 @@ _last: list[records.Record] = []
 
 
 def acknowledge_first(process: Any, *words: Any) -> None:
-    """Acknowledge before the outcome is stored."""
+    """Acknowledge before the outcome is stored, and long enough before for any kill to meet it."""
     process._claims.acknowledge()
+    time.sleep(0.2)
     _answer(process, *words)
 
 

@@ -279,3 +279,16 @@ def test_a_worker_that_is_stopped_and_killed_leaves_its_jobs_to_others(
         held.tell("held-1", run=2)
         assert status(client, "held-1") == "ok"
     assert broker.keys("retrieval-worker.owner.*") == []
+
+
+def test_a_job_that_never_ends_ends_at_its_limit_after_its_worker(
+    held: Held, worker_environment: Environment, worker_log: Path
+) -> None:
+    """The main process, which keeps the limit, was killed."""
+    limits = worker_environment(WORKER__SOFT_TIME_LIMIT_SECONDS="9", WORKER__TIME_LIMIT_SECONDS="10")
+    with celery_worker(limits | held.environment, worker_log, *held.options, "--concurrency=1") as worker:
+        held.begin("held-1")
+        (process,) = psutil.Process(worker.pid).children()
+        worker.kill()
+        worker.wait(180)
+        wait_for(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)

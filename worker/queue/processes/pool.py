@@ -201,6 +201,7 @@ class Pool(BasePool):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             _leave_parents_files({pipe, self._alive})
             self.app.processes.number = number
+            threading.Thread(target=_end_alone, args=(self._alive, self._hard_seconds), daemon=True).start()
             options = self.options
             limits = (self._soft_seconds, options.get("maxtasksperchild"), options.get("max_memory_per_child"))
             self.app.set_current()
@@ -437,6 +438,13 @@ class Pool(BasePool):
                 "largest bundle": self.app.processes.bundle,
             },
         }
+
+
+def _end_alone(parent: int, seconds: float) -> None:
+    """End this process, a hard time limit after the main one is gone: nobody else keeps the limit of its last job."""
+    select.select([parent], [], [])
+    time.sleep(seconds)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _sends_events(dispatcher: Any) -> bool:

@@ -58,6 +58,7 @@ FULL = (
     "integration/test_standby.py",
     "integration/test_tenants.py::test_no_command",
     "integration/test_terminal_inspector.py",
+    "integration/test_turns.py",
     "integration/test_unanswerable.py",
     "unit/core/test_across_pythons.py",
     "unit/core/test_growth.py",
@@ -110,6 +111,9 @@ QUICK = (
     f"{_RIGHTS}_and_all_do_again_after[superuser]",
     "integration/test_run_files.py::test_a_run_goes_out",
     "integration/test_terminal_inspector.py::test_a_question_goes_on",
+    "integration/test_turns.py::test_a_lone_message_of_another_caller_is_next_but_one_whatever_the_backlog[bundled]",
+    "integration/test_turns.py::test_an_error_while_it_sorts_loses_nothing[bundled]",
+    "integration/test_turns.py::test_callers_take_turns_whatever_each_has_waiting[bundled]",
     "unit/test_wrong_invocations.py::test_a_process_says_the_same[no-such-command]",
 )
 

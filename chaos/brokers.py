@@ -23,7 +23,7 @@ VISIBILITY_SECONDS = 16
 class OpenRedisServer(RedisServer):
     """Redis for queues that know nothing of our users."""
 
-    def url(self, database: int = 0, user: str = "admin", port: int | None = None) -> str:  # noqa: ARG002
+    def url(self, database: int = 0, user: str = "admin", port: int | None = None) -> str:  # noqa: ARG002 -- the base's
         """Return the administrator's URL."""
         return super().url(database, "admin", port)
 
@@ -52,7 +52,7 @@ class Broker:
 
 
 _QUORUM_QUEUES = [
-    Queue(name, routing_key=name, queue_arguments={"x-queue-type": "quorum"})  # type: ignore[no-untyped-call]
+    Queue(name, routing_key=name, queue_arguments={"x-queue-type": "quorum"})  # type: ignore[no-untyped-call] # kombu has no types
     for name in QUEUES.split(",")
 ]
 BROKERS = {

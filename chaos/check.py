@@ -248,7 +248,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except (MalformedError, OSError) as error:
         print(f"chaos check: {error}", file=sys.stderr)  # noqa: T201 -- the command line's voice
         return 2
-    print(json.dumps([*map(vars, verdicts)], indent=1) if options.json else "\n".join(table(verdicts)))  # noqa: T201
+    said = json.dumps([*map(vars, verdicts)], indent=1) if options.json else "\n".join(table(verdicts))
+    print(said)  # noqa: T201 -- the command line's voice
     return int(not all(verdict.clean for verdict in verdicts))
 
 

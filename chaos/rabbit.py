@@ -63,7 +63,7 @@ class RabbitServer(RedisServer):
         assert self._process is not None  # noqa: S101 -- for the type checker: started
         return self._process
 
-    def url(self, database: int = 0, user: str = "guest", port: int | None = None) -> str:  # noqa: ARG002
+    def url(self, database: int = 0, user: str = "guest", port: int | None = None) -> str:  # noqa: ARG002 -- the base's
         """Return the URL for its user."""
         return f"amqp://guest:guest@127.0.0.1:{port or self.port}//"
 

@@ -9,6 +9,6 @@ A message is in one place in Redis, and moves to the next atomically:
       └────────────────────────────────────────────────────────────────────────────────────┘
 
 Modules, in reading order: `keys`, `inspection` (checks of a message), `excerpts` (too long messages), `delayed`,
-`owners` (liveness), `dead_letters`, `priorities`, `unacked` (what workers of older versions hold);
+`turns` (of callers), `owners` (liveness), `dead_letters`, `priorities`, `unacked` (what older workers hold);
 `worker.queue.claims` combines them. Producers need none of it: any client that LPUSHes Celery's messages works.
 """

@@ -128,7 +128,7 @@ def caller(queue: str, turn: str) -> str:
 
 
 def numbers(queue: str) -> str:
-    """Return the key of the hash of a queue's numbers: of sorted messages, and of those that have had their turn."""
+    """Return the key of the hash of a queue's numbers, which lua/take.lua keeps and describes."""
     return f"{queue}.numbers"
 
 

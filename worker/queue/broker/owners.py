@@ -14,7 +14,7 @@ BEAT_SECONDS = 2.0
 AGAIN_SECONDS = 0.5
 """Pause before a failed renewal is retried: it fails within 1.5 s, so three fit into `LIFE_SECONDS`."""
 
-LIFE_SECONDS = 9
+LIFE_SECONDS = 8
 """Lifetime of an owner's key. An owner that is frozen or can't reach Redis for longer counts as dead: its jobs run
 twice, and none is lost."""
 

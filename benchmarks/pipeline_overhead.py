@@ -61,11 +61,12 @@ def main(
     caller, queries = labelled_sets.CALLER.owner, labelled_sets.SAMPLES.queries
     questions = [query.question for query in queries]
     with local_stack() as stack:
-        demo.install_sample(stack, Console(stderr=True))
+        kind = demo.install_sample(stack, Console(stderr=True)).kind
         if rows:
             _load(stack.postgres.dsn(), rows)
         connections = {"database_connection_string": stack.postgres.dsn(user="retrieval_worker"), "broker_url": "-"}
-        engine = Engine(from_values({**read_values(), **connections}), time.perf_counter)
+        values = {**read_values(), **connections, "embedder": {"kind": kind}}
+        engine = Engine(from_values(values), time.perf_counter)
         gc.collect()
         gc.freeze()  # as a worker's process does once it is ready
         try:

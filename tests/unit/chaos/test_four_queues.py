@@ -7,9 +7,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
+import chaos.further  # noqa: F401 -- defines its commands
 from chaos import four_queues
 from chaos.brokers import BROKERS
+from chaos.commands import cli
 from chaos.four_queues import FAULTS, WARM_UP, table
 from chaos.ledger import Ledger
 from chaos.stage import RunOptions
@@ -54,3 +57,10 @@ def test_a_queue_that_answers_nothing_before_the_faults_gets_no_row(monkeypatch:
     monkeypatch.setattr(four_queues, "PATIENCE_SECONDS", 0.0)
     with pytest.raises(SettingsError, match=f"^{WARM_UP} of {WARM_UP} jobs are not answered, before any fault$"):
         run.warm_up()
+
+
+@pytest.mark.parametrize("words", [["queues"], ["--jobs", "1", "--histories"], ["--jobs", "1", "--logs"]])
+def test_a_file_in_the_place_of_a_folder_is_wrong_usage(tmp_path: Path, words: list[str]) -> None:
+    """Exit code 1 would say that something was lost."""
+    (tmp_path / "file").touch()
+    assert CliRunner().invoke(cli, [*words, str(tmp_path / "file")]).exit_code == 2

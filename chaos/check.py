@@ -11,8 +11,9 @@ A history has one JSON object a line, in the order of its events:
 
 ``invoke``: a job is sent; if no other line of it says otherwise, the broker acknowledged it. ``ok``: an outcome was
 seen. ``fail`` with an answer: the outcome is a named failure; without: the job is not in the queue, for certain.
-``info``: it is unknown whether it is. Questions and answers are digests; times are seconds of one clock. A line with
-an answer may say why it is ``wrong``: "foreign" if it holds what its caller may not see. Other fields are ignored.
+``info``: it is unknown whether it is. Questions and answers are digests; times are seconds of one clock, which never
+goes back. A line with an answer may say why it is ``wrong``: "foreign" if it holds what its caller may not see. Other
+fields are ignored.
 
 Exit codes: 0 no violations, 1 violations, 2 a malformed line or file.
 """
@@ -24,9 +25,12 @@ import json
 import math
 import sqlite3
 import sys
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -77,11 +81,17 @@ class Verdict:
 
 @dataclass
 class _Fault:
-    """A fault that is felt: the jobs open since its begin, and after how many seconds the last outcome came."""
+    """A fault that is felt: it meets all open jobs up to the newest. Those before it meet fewer.
 
-    begin: float
-    open: set[str]
-    seconds: float = 0.0
+    Attributes:
+        begin: number of outcomes so far, and time.
+        newest: number of the newest job.
+        last: the same as begin, of the last outcome of a job that this fault meets and none before it.
+    """
+
+    begin: tuple[int, float]
+    newest: int
+    last: tuple[int, float] = (-1, 0.0)
 
 
 class _Judge:
@@ -92,14 +102,16 @@ class _Judge:
         self._jobs = sqlite3.connect("")
         self._jobs.execute("PRAGMA journal_mode = OFF")
         self._jobs.execute("CREATE TABLE jobs (id TEXT PRIMARY KEY, state TEXT, answer TEXT) WITHOUT ROWID")
-        self._open: set[str] = set()
+        self._open: dict[str, int] = {}
+        self._closed = 0
         self._faults: list[_Fault] = []
-        self._recoveries: list[float] = []
         self._first, self._last = math.inf, -math.inf
         self._counts: Counter[str] = Counter()
 
     def add(self, event: dict[str, Any]) -> None:
-        self._first, self._last = min(self._first, event["time"]), max(self._last, event["time"])
+        if event["time"] < self._last:
+            raise MalformedError(f"expected time to be at least {self._last}, as of the line before")
+        self._first, self._last = min(self._first, event["time"]), event["time"]
         if event["process"] == "nemesis":
             self._add_fault(event)
         elif event["type"] == "invoke":
@@ -111,7 +123,7 @@ class _Judge:
         if event["event"] == "begin":
             self._counts["faults"] += 1
             if self._open:
-                self._faults.append(_Fault(event["time"], {*self._open}))
+                self._faults.append(_Fault((self._closed, event["time"]), self._counts["jobs"]))
 
     def _invoke(self, job: str) -> None:
         try:
@@ -119,10 +131,11 @@ class _Judge:
         except sqlite3.IntegrityError:
             raise MalformedError(f"job {job!r} is invoked a second time") from None
         self._counts["jobs"] += 1
-        self._open.add(job)
+        self._open[job] = self._counts["jobs"]
 
     def _complete(self, event: dict[str, Any]) -> None:
-        job, answer = event["id"], "" if event["type"] == "info" else event.get("answer", "")
+        has_outcome = event["type"] != "info" and "answer" in event
+        job, answer = event["id"], f"{event['type']} {event['answer']}" if has_outcome else ""
         row = self._jobs.execute("SELECT state, answer FROM jobs WHERE id = ?", (job,)).fetchone()
         state, first = row or ("", "")
         if not row or (state == "refused" and answer) or (state == "done" and event["type"] == "fail" and not answer):
@@ -142,13 +155,12 @@ class _Judge:
             self.verdict.add("foreign" if event["wrong"] == "foreign" else "wrong", f"{job} ({event['wrong']})")
 
     def _close(self, job: str, time: float) -> None:
-        self._open.discard(job)
-        for fault in self._faults:
-            if job in fault.open:
-                fault.open.remove(job)
-                fault.seconds = time - fault.begin
-        self._recoveries += [fault.seconds for fault in self._faults if not fault.open]
-        self._faults = [fault for fault in self._faults if fault.open]
+        number = self._open.pop(job, None)
+        if number is not None:
+            self._closed += 1
+            place = bisect_left(self._faults, number, key=attrgetter("newest"))
+            for fault in self._faults[place : place + 1]:
+                fault.last = (self._closed, time)
 
     def finish(self) -> Verdict:
         """Find what is lost."""
@@ -158,7 +170,9 @@ class _Judge:
             self.verdict.add("lost", job)
         states = dict(self._jobs.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall())
         self._counts |= Counter(answered=states.get("done", 0), unknown=states.get("unknown", 0))
-        times = sorted([*self._recoveries, *(fault.seconds for fault in self._faults if fault.seconds)])
+        lasts = accumulate((fault.last for fault in self._faults), max)
+        felt = zip(self._faults, lasts, strict=True)
+        times = sorted(last[1] - fault.begin[1] for fault, last in felt if last > fault.begin)
         slowest = [times[max(0, math.ceil(share * len(times)) - 1)] if times else 0.0 for share in (0.5, 0.99)]
         rate = self._counts["answered"] / (self._last - self._first or 1)
         figures = [*(self._counts[name] for name in FIGURES[:5]), rate, *slowest]

@@ -95,11 +95,13 @@ def run(
         Path | None, typer.Option(help="checkout of another version: every second worker is of it", exists=True)
     ] = None,
     write: Annotated[Path | None, typer.Option("--report", help="file for the tables; the plot goes beside it")] = None,
-    logs: Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder")] = None,
+    logs: Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder", file_okay=False)] = None,
     into: Annotated[
         Path | None, typer.Option(help="append each run's numbers to this file, and print the sum of all in it")
     ] = None,
-    histories: Annotated[Path | None, typer.Option(help="write each run's history into this folder")] = None,
+    histories: Annotated[
+        Path | None, typer.Option(help="write each run's history into this folder", file_okay=False)
+    ] = None,
 ) -> None:
     """Run jobs and faults; the other commands are further runs."""
     if context.invoked_subcommand is not None:

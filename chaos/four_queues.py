@@ -84,7 +84,7 @@ class _Run(Run):
         """Return how many jobs a second are sent and answered, once all workers are ready.
 
         Raises:
-            SettingsError: one does not start.
+            SettingsError: one does not start, or a job is not answered, though nothing failed yet.
         """
         fleet = self.scene.fleet
         if not self._wait(lambda: all(worker.is_ready for worker in fleet.workers) or bool(fleet.crashes), 60.0):
@@ -97,7 +97,8 @@ class _Run(Run):
     def _answer(self, count: int) -> float:
         started = time.monotonic()
         self.producer.burst(count)
-        self._wait(lambda: not self.ledger.open, PATIENCE_SECONDS)
+        if not self._wait(lambda: not self.ledger.open, PATIENCE_SECONDS):
+            raise SettingsError(f"{len(self.ledger.open)} of {count} jobs are not answered, before any fault")
         return time.monotonic() - started
 
     def _redis_is_empty(self) -> bool:

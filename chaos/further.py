@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from chaos.ledger import Audit
 
-Logs = Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder")]
+Logs = Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder", file_okay=False)]
 SHOWN = 3
 
 
@@ -70,7 +70,9 @@ def check_command(words: Annotated[list[str] | None, typer.Argument()] = None) -
 
 @cli.command("queues")
 def queues_command(
-    folder: Annotated[Path, typer.Argument(help="for histories and figures; a queue that ran there is not run again")],
+    folder: Annotated[
+        Path, typer.Argument(help="for histories and figures; a queue that ran there is not run again", file_okay=False)
+    ],
     jobs: Annotated[int, typer.Option(help="jobs of each queue beside the faults", min=100)] = 1000,
     only: Annotated[list[str] | None, typer.Option(help="one of ours, stock, plus, rabbit; default all")] = None,
     seed: Annotated[int, typer.Option(min=0)] = 37,

@@ -301,8 +301,9 @@ def test_views_tell_a_dead_worker_as_long_as_it_holds_something(
     told = f"holds 1 of retrieval; it is gone, last heard from {worker.silent_seconds:.0f} s ago: requeued"
     assert state.describe(worker) == f"{told} once a worker runs"
     with connect(server) as client:
-        renew(client.execute_command, {keys.inflight(QUEUE, "host-2-1a2b3c4d-9a"): "host-2 0"})
+        renew(client.execute_command, {keys.inflight(QUEUE, "host-2-1a2b3c4d-9a"): "host-2 @5.000 0"})
         state = overview.look(0)
+        assert state.oldest_running_seconds == 0  # what host-2 told of has ended since
         assert (state.describe(worker), state.describe(state.workers[1])) == (
             f"{told} within {REQUEUED_SECONDS:.0f} s",
             "holds nothing",

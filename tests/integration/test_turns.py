@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from worker.queue.broker import keys, turns
-from worker.queue.claims import GATHERED_AT_ONCE, MOST_OF_SEVERAL, UNCOUNTED, Claims, Tidier
+from worker.queue.claims import DIED, GATHERED_AT_ONCE, MOST_OF_SEVERAL, UNCOUNTED, Claims, Tidier
 from worker.queue.overview import Overview
 
 from .test_claims import LOST, QUEUE, broker, connect, link, process, server
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["broker", "link", "process", "server"]
 
-LIMIT = 8
+LIMIT, MOST_AT_ONCE = 8, 64
 FLOOD = 3000
 
 
@@ -278,3 +278,24 @@ def test_an_error_while_it_sorts_loses_nothing(broker: redis.Redis, process: Cal
     with pytest.raises(ZeroDivisionError):
         claims.take(LIMIT)
     assert sorted(of("a", drain(claims))) == [*range(FLOOD)]
+
+
+@pytest.mark.parametrize("mode", [UNCOUNTED, DIED])
+def test_what_a_process_only_sorted_has_not_had_its_turn(
+    broker: redis.Redis, process: Callable[..., Claims], mode: str
+) -> None:
+    """A lone message does not wait for all that a process held when it died of sorting it, or lost its connection."""
+
+    def dies(_: bytes) -> str:
+        raise MemoryError
+
+    send(broker, "a", FLOOD)
+    claims = process(turn_of=dies)
+    with pytest.raises(MemoryError):
+        claims.take(LIMIT)
+    (place,) = (name.decode() for name in broker.scan_iter(f"{QUEUE}.inflight.*"))
+    assert Tidier(broker).tidy(place, mode) == GATHERED_AT_ONCE
+    send(broker, "b", 1)
+    texts = drain(process(turn_of=letter_of))
+    assert (len(texts), of("a", texts)[:100]) == (FLOOD + 1, [*range(100)])
+    assert texts.index("b0") < 2 * MOST_AT_ONCE

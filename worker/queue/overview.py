@@ -138,7 +138,8 @@ class Overview:
             listed = {name: client.llen(keys.inflight(owner.queue, name)) for name, owner in owners.items()}
             held = _held(client, owners, listed)
         workers = _workers(owners, held, now[0])
-        began = [*(score for _, score in index), *(owner.began for owner in owners.values() if owner.began is not None)]
+        told = [owner.began for name, owner in owners.items() if owner.began is not None and held[name]]
+        began = [*(score for _, score in index), *told]
         age = max(0.0, now[0] - min(began)) if began else 0.0
         dead = {one.queue: one.dead for one in states}
         inside = {one.queue: one.waiting + one.delayed for one in states}
@@ -243,7 +244,7 @@ def _worker_of(name: str, group: Sequence[tuple[_Owner, int]], now: float) -> Wo
     counts: Counter[str] = Counter()
     for owner, count in group:
         counts[owner.queue] += count
-    began = [owner.began for owner, _ in group if owner.began is not None]
+    began = [owner.began for owner, count in group if owner.began is not None and count]
     return WorkerState(
         name,
         any(owner.is_alive for owner, _ in group),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +27,14 @@ def lines(*events: dict[str, Any]) -> list[bytes]:
     return [json.dumps(event).encode() + b"\n" for event in events]
 
 
+def in_order(*events: dict[str, Any]) -> list[bytes]:
+    """None earlier than the one before."""
+    times = accumulate((event["time"] for event in events), max)
+    return lines(*(event | {"time": time} for event, time in zip(events, times, strict=True)))
+
+
 def violations(*events: dict[str, Any]) -> list[str]:
-    return judge(lines(*events)).examples
+    return judge(in_order(*events)).examples
 
 
 @pytest.mark.parametrize(
@@ -45,7 +53,7 @@ def violations(*events: dict[str, Any]) -> list[str]:
 )
 def test_a_history_without_violations_is_clean(events: tuple[dict[str, Any], ...]) -> None:
     """Answered, failed by name, refused, unknown, answered though unknown, answered twice and the same."""
-    assert violations(FAULT, *events) == []
+    assert violations(FAULT | {"time": -1}, *events) == []
 
 
 @pytest.mark.parametrize(
@@ -60,6 +68,7 @@ def test_a_history_without_violations_is_clean(events: tuple[dict[str, Any], ...
         ((INVOKE, OK, UNKNOWN | {"id": "b"}), "without its job: b"),
         ((INVOKE, OK, OK | {"answer": "y"}), "second differs: a"),
         ((INVOKE, FAILED, OK), "second differs: a"),
+        ((INVOKE, FAILED, OK | {"answer": FAILED["answer"]}), "second differs: a"),
         ((INVOKE, UNKNOWN, OK, UNKNOWN, FAILED), "second differs: a"),
         ((INVOKE, OK | {"wrong": "score of row 3"}), "wrong: a (score of row 3)"),
         ((INVOKE, OK | {"wrong": "foreign"}), "foreign: a (foreign)"),
@@ -72,7 +81,7 @@ def test_a_violation_is_found(events: tuple[dict[str, Any], ...], violation: str
 
 def test_the_figures_are_those_of_the_lines() -> None:
     """A fault is over once each job that was open then has its outcome; one that met no work counts as a fault only."""
-    idle, late = FAULT | {"time": 0.5}, FAULT | {"time": 2.75}
+    idle, late = FAULT | {"time": 0.5}, FAULT | {"time": 3}
     events = (
         idle,
         INVOKE,
@@ -84,11 +93,12 @@ def test_the_figures_are_those_of_the_lines() -> None:
         INVOKE | {"id": "c"},
         UNKNOWN | {"id": "c"},
     )
-    verdict = judge(lines(*events))
+    verdict = judge(in_order(*events))
     expected = {"jobs": 3, "answered": 2, "unknown": 1, "repeated": 0, "faults": 2, "jobs/s": 0.8}
     assert verdict.figures == {**expected, "p50": 1.5, "p99": 1.5}
     assert verdict.failures == {"TimedOut": 1}
-    lost = judge(lines(*events, INVOKE | {"id": "d"}, INVOKE | {"id": "e"}, late, OK | {"id": "e", "time": 4}, OK))
+    more = (INVOKE | {"id": "d"}, INVOKE | {"id": "e"}, late, OK | {"id": "e", "time": 4.25}, OK)
+    lost = judge(in_order(*events, *more))
     assert (lost.figures["faults"], lost.figures["p50"], lost.figures["p99"]) == (3, 1.25, 1.5)
     assert (lost.figures["repeated"], lost.violations["lost"]) == (1, 1)
 
@@ -119,7 +129,8 @@ def test_the_figures_are_those_of_the_lines() -> None:
         (lines({**FAULT, "event": "middle"})[0], "expected the begin or end of a fault to be an info"),
         (lines({**FAULT, "type": "ok"})[0], "expected the begin or end of a fault to be an info"),
         (lines({**FAULT, "fault": None})[0], "expected fault to be a text, not None"),
-        (lines(INVOKE)[0], "job 'a' is invoked a second time"),
+        (lines(INVOKE | {"time": 4})[0], "job 'a' is invoked a second time"),
+        (lines({**OK, "time": 2.4})[0], "expected time to be at least 2.5, as of the line before"),
         (b" " * check.MOST_BYTES, f"expected fewer than {check.MOST_BYTES} bytes"),
     ],
 )
@@ -136,13 +147,27 @@ def test_a_history_without_jobs_is_not_clean() -> None:
         judge(lines(FAULT))
 
 
-def test_memory_does_not_grow_with_answered_jobs() -> None:
-    """Only open jobs are kept in it."""
+def test_a_fault_is_over_at_once_if_an_outcome_came_then() -> None:
+    """Also beside a job that is lost; an outcome of the same instant before the fault is none of it."""
+    events = (INVOKE, INVOKE | {"id": "b"}, INVOKE | {"id": "c"}, OK | {"id": "c"}, FAULT, OK, FAULT)
+    verdict = judge(in_order(*events, INVOKE | {"id": "d"}, FAULT, OK | {"id": "d", "time": 3.5}))
+    assert (verdict.figures["p50"], verdict.figures["p99"], verdict.violations["lost"]) == (0.0, 1.0, 1)
+
+
+def test_memory_holds_open_jobs_and_faults() -> None:
+    """No job that is answered, and not for each fault all that are open."""
     judged = check._Judge("history")
     for number in range(1000):
         for event in (INVOKE, OK):
-            judged.add(event | {"id": str(number)})
+            judged.add(event | {"time": 1, "id": str(number)})
     assert not judged._open
+    tracemalloc.start()
+    for number in range(1000):
+        judged.add(INVOKE | {"id": f"open {number}"})
+    for _ in range(1000):
+        judged.add(FAULT)
+    assert tracemalloc.get_traced_memory()[0] < 1_000_000
+    tracemalloc.stop()
     assert judged.finish().figures["answered"] == 1000
 
 

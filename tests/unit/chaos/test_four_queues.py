@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from typer.testing import CliRunner
 
+import chaos.further  # noqa: F401 -- defines its commands
+from chaos import four_queues
 from chaos.brokers import BROKERS
-from chaos.four_queues import table
+from chaos.commands import cli
+from chaos.four_queues import FAULTS, WARM_UP, table
+from chaos.ledger import Ledger
+from chaos.stage import RunOptions
 from retrieval_client.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -30,3 +37,30 @@ def test_a_row_says_what_the_history_and_the_logs_say(tmp_path: Path) -> None:
     lines = [*table(tmp_path)]
     assert lines[2:4] == ["| Celery on Redis | 2 | 1 | 1 | 0 | 0 | 4 | 2.5 s | 2.5 s | 100 |", ""]
     assert BROKERS["stock"].promise in lines[-1]
+
+
+def test_a_queue_that_answers_nothing_before_the_faults_gets_no_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its jobs would all count as lost by the faults."""
+    ledger = Ledger()
+
+    def burst(count: int) -> None:
+        for number in range(count):
+            job: Any = SimpleNamespace(task_id=str(number))
+            ledger.submitted(job, 0.0)
+
+    fleet = SimpleNamespace(workers=[], crashes=["none"], replace_ended=lambda: None)
+    ends: Any = SimpleNamespace(fleet=fleet, missing=(), burst=burst, error=None)
+    run = four_queues._Run(RunOptions(100, 7, FAULTS, "stock"), ends, ledger, ends, ends, lambda *_: None, ())
+    with pytest.raises(SettingsError, match="a worker ended at its start: none"):
+        run.warm_up()
+    fleet.crashes.clear()
+    monkeypatch.setattr(four_queues, "PATIENCE_SECONDS", 0.0)
+    with pytest.raises(SettingsError, match=f"^{WARM_UP} of {WARM_UP} jobs are not answered, before any fault$"):
+        run.warm_up()
+
+
+@pytest.mark.parametrize("words", [["queues"], ["--jobs", "1", "--histories"], ["--jobs", "1", "--logs"]])
+def test_a_file_in_the_place_of_a_folder_is_wrong_usage(tmp_path: Path, words: list[str]) -> None:
+    """Exit code 1 would say that something was lost."""
+    (tmp_path / "file").touch()
+    assert CliRunner().invoke(cli, [*words, str(tmp_path / "file")]).exit_code == 2

@@ -10,6 +10,8 @@
 --       'answered': their outcomes are stored: they are deleted, not requeued
 -- Reply: the number of messages removed from the list
 
+-- Of a claim, to the right. What was gathered stands to the left, and has not had its turn (take.lua).
+local MOST_TAKEN = 64
 local mode, most = ARGV[1], tonumber(ARGV[2])
 for moved = 0, most - 1 do
     local message = redis.call('LPOP', KEYS[1])
@@ -24,7 +26,7 @@ for moved = 0, most - 1 do
         redis.call('LPUSH', KEYS[4], message)
     else
         redis.call('RPUSH', KEYS[2], message)
-        redis.call('HINCRBY', KEYS[5], 'in_turn', 1)
+        if redis.call('LLEN', KEYS[1]) < MOST_TAKEN then redis.call('HINCRBY', KEYS[5], 'in_turn', 1) end
     end
     local mark = redis.call('HGET', KEYS[3], alone)
     if has_killed or mode == 'counted' then

@@ -99,13 +99,13 @@ class Worker:
         self._bundle = bundle
         self.slot = self._table.slots[0]
         self._claims = Claims(self._connect("claims"), self._queues, "host-1", self.slot.announce, rules.max_bytes)
-        self._store = RecordStore(self._connect("records"), is_on_broker=True)
+        self._store = RecordStore(self._connect("records"), _KEPT_SECONDS, is_on_broker=True)
         self._other = self._connect("other")
         client = self._connect("keeper")
-        store = RecordStore(client, is_on_broker=True)
+        store = RecordStore(client, _KEPT_SECONDS, is_on_broker=True)
         further = self._further(store)
         slots = {0: self.slot}
-        self.keeper = Keeper(client, store, further, "host-1", self._queues, lambda: slots, rules, _KEPT_SECONDS)
+        self.keeper = Keeper(client, store, further, "host-1", self._queues, lambda: slots, rules)
         self.jobs: list[DeliveredJob] = []
         self.answer: Callable[[DeliveredJob], Outcome] = lambda _: DONE
 
@@ -114,7 +114,7 @@ class Worker:
         return self._clients.enter_context(client)
 
     def _further(self, store: RecordStore) -> FurtherTasks:
-        return FurtherTasks(self._app, store, _KEPT_SECONDS)
+        return FurtherTasks(self._app, store)
 
     def __enter__(self) -> Self:
         return self
@@ -189,7 +189,7 @@ class Worker:
             Answers({"retrieve_top_k": (RetrieveTopK, unused)}, unused, self._find, AnsweredTogether(unused, unused)),
             self._further(self._store),
             self._rules,
-            Limits(0.0, most_jobs, 0, self._bundle, 0.05, _KEPT_SECONDS),
+            Limits(0.0, most_jobs, 0, self._bundle, 0.05),
             self._table.head,
             self.slot,
             Events(self._app, "w@host", self._table.head),

@@ -19,7 +19,7 @@ from worker.queue.broker import dead_letters, keys
 from worker.queue.broker.dead_letters import watcher
 from worker.queue.broker.inspection import Rules
 from worker.queue.metrics import Metrics
-from worker.queue.records import Record, RecordStore, compose
+from worker.queue.records import RecordStore, compose
 from worker.settings.serving import QUEUES
 
 from .claims import QUEUE, RULES, Worker, envelope, ids, places, stored_failures
@@ -99,8 +99,7 @@ def test_a_job_that_was_answered_is_no_dead_letter(url: str, broker: redis.Redis
     """Each time, only its acknowledgement was lost: its answer stands, and no other follows."""
     for task_id in ("answered", "killer"):
         broker.hset(keys.deliveries(QUEUE), keys.digest(envelope(task_id)), RULES.max_deliveries)
-    record = Record("answered", compose("answered", "SUCCESS", {"status": "ok"}), 60)
-    RecordStore(broker, is_on_broker=True).put([record])
+    RecordStore(broker, 60, is_on_broker=True).put([compose("answered", "SUCCESS", {"status": "ok"})])
     broker.lpush(QUEUE, envelope("answered"), envelope("killer"), envelope("good"))
     with Worker(url) as worker:
         assert worker.take(1) == ["good"]

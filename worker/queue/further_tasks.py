@@ -12,7 +12,6 @@ from kombu.exceptions import OperationalError
 from retrieval_client.errors import RetrievalError, as_error
 from worker.adapters import logs
 from worker.queue import records
-from worker.queue.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -35,13 +34,11 @@ class FurtherTasks:
     Args:
         app: the Celery app.
         store: stores the failures of those that will not run.
-        seconds: time for which these are kept.
     """
 
-    def __init__(self, app: Celery, store: RecordStore, seconds: int) -> None:
+    def __init__(self, app: Celery, store: RecordStore) -> None:
         self._app = app
         self._store = store
-        self._seconds = seconds
 
     def send(self, job: DeliveredJob, result: JobResult | RetrievalError, state: str) -> bool:
         """Send what a job names for its end, whose record is stored; what can't be understood is logged, not sent.
@@ -106,8 +103,7 @@ class FurtherTasks:
         chain = [*(request.chain or [])]
         if isinstance(result, RetrievalError):
             ids = [options["task_id"] for options in _chained(chain) if options.get("task_id")]
-            value = records.failure(result)
-            self._store.put([Record(id_, records.compose(id_, state, value), self._seconds) for id_ in ids])
+            self._store.put([records.compose(task_id, state, result) for task_id in ids])
             for errback in request.errbacks or []:
                 self._signature(errback).apply_async((request.id,), **family)
             return

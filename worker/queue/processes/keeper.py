@@ -29,7 +29,6 @@ from worker.queue.broker.owners import (
 from worker.queue.claims import ALONE, ANSWERED, TIDY_SECONDS, UNCOUNTED, Tidier, renew
 from worker.queue.outcome import delivered_job
 from worker.queue.processes.table import State
-from worker.queue.records import Record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -103,7 +102,6 @@ class Keeper:
         queues: names of the queues.
         slots: returns the slots of the processes that live, by number.
         rules: limits of messages.
-        seconds: time for which a record is kept.
     """
 
     def __init__(
@@ -115,7 +113,6 @@ class Keeper:
         queues: Sequence[str],
         slots: Callable[[], Mapping[int, Slot]],
         rules: Rules,
-        seconds: int,
     ) -> None:
         self._client = client
         self._store = store
@@ -124,7 +121,6 @@ class Keeper:
         self._queues = queues
         self._slots = slots
         self._rules = rules
-        self._seconds = seconds
         self._tidier = Tidier(client)
         self._clock = ServerClock(time.monotonic)
         self._dead: queue.SimpleQueue[DeadProcess] = queue.SimpleQueue()
@@ -219,8 +215,7 @@ class Keeper:
             priorities.refuse(self._client, name, self._rules, self._clock.read(self._client), self._answer_refused)
 
     def _answer_refused(self, refusals: Sequence[Refusal]) -> bool:
-        answerable = [(refusal.id, refusal.error) for refusal in refusals if refusal.id]
-        self._store.put([records.refusal(task_id, error, self._seconds) for task_id, error in answerable])
+        self._store.put([records.refusal(refusal.id, refusal.error) for refusal in refusals if refusal.id])
         return True
 
     def _renew(self, now: float) -> None:
@@ -314,9 +309,9 @@ class Keeper:
         inspected = inspection.inspect(raw, self._rules, None)
         job = delivered_job(inspected) if isinstance(inspected, inspection.Delivery) else None
         state, error = ("REVOKED", records.REVOKED) if process.cause == "revoked" else ("FAILURE", _TIMED_OUT)
-        record = Record(process.task_id, records.compose(process.task_id, state, records.failure(error)), self._seconds)
         try:
-            self._store.put([] if job and job.headers["ignore_result"] else [record])
+            if not (job and job.headers["ignore_result"]):
+                self._store.put([records.compose(process.task_id, state, error)])
             if job and not self._further.send(job, error, state):
                 raise _UnstoredError("chord not sent")
         except (redis.RedisError, OSError) as failed:

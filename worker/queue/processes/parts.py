@@ -91,7 +91,6 @@ class Processes:
             self.queues,
             slots,
             self._rules,
-            self._settings.worker.result_expires_seconds,
         )
         return self._keeper
 
@@ -119,7 +118,6 @@ class Processes:
                 most_memory or 0,
                 self.bundle,
                 worker.bundle_ms / 1000,
-                worker.result_expires_seconds,
             ),
             head,
             slot,
@@ -133,7 +131,7 @@ class Processes:
         return (lambda raw: turn_of(raw, owners)) if self._settings.worker.fair else None
 
     def _further(self, store: RecordStore) -> FurtherTasks:
-        return FurtherTasks(self._app, store, self._settings.worker.result_expires_seconds)
+        return FurtherTasks(self._app, store)
 
     def _broker(self, seconds: float = connections.ANSWER_SECONDS) -> redis.Redis:
         limits = {"socket_timeout": seconds, "socket_connect_timeout": seconds}
@@ -143,7 +141,7 @@ class Processes:
         client = redis.Redis.from_url(self._app.conf.result_backend, retry=Retry(NoBackoff(), 0), **_SOCKETS)
         places = [each.get_connection_kwargs() for each in (client, self._broker())]
         is_on_broker = len({_server(place) for place in places}) == 1
-        return RecordStore(client, is_on_broker=is_on_broker)
+        return RecordStore(client, self._settings.worker.result_expires_seconds, is_on_broker=is_on_broker)
 
 
 def _server(place: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ import sys
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import redis
 
@@ -29,7 +29,6 @@ from worker.queue.broker.inspection import OUTAGE_HEADER, DelayedMessage, Delive
 from worker.queue.outcome import delivered_job
 from worker.queue.processes.table import MOST_JOBS, State
 from worker.queue.processes.waker import Waker
-from worker.queue.records import Record, RecordStore
 from worker.queue.time_limit import Interruptible
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from worker.queue.outcome import Answers, DeliveredJob, Outcome
     from worker.queue.processes.events import Events
     from worker.queue.processes.table import Head, Slot
+    from worker.queue.records import Record, RecordStore
 
 log = logs.logger("worker.process")
 
@@ -65,7 +65,6 @@ class Limits(NamedTuple):
         most_memory: KiB of memory after which it exits; 0: none.
         bundle: most jobs of a claim.
         bundle_seconds: longest time that a bundle may take, by the time that jobs took so far.
-        result_seconds: time for which a record is kept.
     """
 
     soft_seconds: float
@@ -73,7 +72,6 @@ class Limits(NamedTuple):
     most_memory: int
     bundle: int
     bundle_seconds: float
-    result_seconds: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,10 +255,7 @@ class Process:
 
     def _refuse(self, refused: Sequence[tuple[ClaimedMessage, Refusal]]) -> None:
         """Store the failures of refused messages, send their further tasks, and dead-letter these."""
-        seconds = self._limits.result_seconds
-        answered = self._store_all(
-            [records.refusal(refusal.id, refusal.error, seconds) for _, refusal in refused if refusal.id]
-        )
+        answered = self._store_all([records.refusal(refusal.id, refusal.error) for _, refusal in refused if refusal.id])
         for message, refusal in refused:
             self._send_of_refused(message, refusal)
             if refusal.id not in answered or refusal.reason not in {"expired", "max_deliveries"}:
@@ -287,7 +282,7 @@ class Process:
         if not self._revoked:
             return jobs
         revoked = [claimed for claimed in jobs if revocation_key(claimed.job.id) in self._revoked]
-        self._store_all([records.revocation(claimed.job.id, self._limits.result_seconds) for claimed in revoked])
+        self._store_all([records.compose(claimed.job.id, "REVOKED", records.REVOKED) for claimed in revoked])
         for claimed in revoked:
             self._send_further(claimed.job, records.REVOKED, "REVOKED")
             self._events.revoked(claimed.job)
@@ -331,7 +326,7 @@ class Process:
             """Publish the job's progress; failures are ignored."""
             meta = {"stage": stage, "done": done, "total": total}
             with contextlib.suppress(redis.RedisError):
-                self._store.put([self._record(claimed.job.id, "PROGRESS", meta, ended=False)])
+                self._store.put([records.compose(claimed.job.id, "PROGRESS", meta)])
 
         signal.setitimer(signal.ITIMER_REAL, self._limits.soft_seconds)
         try:
@@ -348,7 +343,7 @@ class Process:
         self._slot.state = State.STORING
         seconds = (time.perf_counter() - started) / max(1, len(ended))
         final = [(claimed, outcome) for claimed, outcome in ended if outcome.state != "RETRY"]
-        self._store_all([self._record_of(claimed, outcome) for claimed, outcome in final if claimed.keeps_result])
+        self._store_all([_record_of(claimed, outcome) for claimed, outcome in final if claimed.keeps_result])
         for claimed, outcome in ended:
             if outcome.state == "RETRY":
                 self._retry(claimed, outcome)
@@ -372,20 +367,11 @@ class Process:
         }
         self._claims.delay(claimed.message, outcome.pause, json.dumps(envelope, ensure_ascii=False).encode())
         if claimed.keeps_result:
-            error = records.failure(Unavailable("the job was requeued, to be retried"))
+            error = Unavailable("the job was requeued, to be retried")
             try:
-                self._store.put([self._record(claimed.job.id, "RETRY", error, ended=False)])
+                self._store.put([records.compose(claimed.job.id, "RETRY", error)])
             except _OUTAGES as failed:
                 log.warning("state not stored", task_id=claimed.job.id, state="RETRY", error=type(failed).__name__)
-
-    def _record_of(self, claimed: ClaimedJob, outcome: Outcome) -> Record:
-        result = records.failure(outcome.result) if isinstance(outcome.result, RetrievalError) else outcome.result
-        headers = claimed.job.headers
-        ids = {"group": headers.get("group"), "parent": headers.get("parent_id")}
-        return self._record(claimed.job.id, outcome.state, result, **ids)
-
-    def _record(self, task_id: str, state: str, result: Any, **options: Any) -> Record:
-        return Record(task_id, records.compose(task_id, state, result, **options), self._limits.result_seconds)
 
     def _store_all(self, composed: Sequence[Record]) -> set[str]:
         """Store records, however long that takes: nothing is acknowledged before.
@@ -452,6 +438,12 @@ def _peak_kib() -> float:
 
 def _no_report(*_: object) -> None:
     """Ignore the progress of a job that is answered already."""
+
+
+def _record_of(claimed: ClaimedJob, outcome: Outcome) -> Record:
+    job, headers = claimed.job, claimed.job.headers
+    group, parent = headers.get("group"), headers.get("parent_id")
+    return records.compose(job.id, outcome.state, outcome.result, group=group, parent=parent)
 
 
 def _refuse_for_deliveries(message: ClaimedMessage, task_id: str | None, task: str | None) -> Refusal:

@@ -18,7 +18,7 @@ import shutil
 import struct
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, Summary, start_http_server, values
 from prometheus_client.metrics_core import GaugeMetricFamily
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
+    from worker.queue.broker.dead_letters import Depth
     from worker.settings.serving import MetricsSettings
 
 log = logs.logger("worker.metrics")
@@ -121,26 +122,6 @@ GAUGES = (
     ("retrieval_delayed_jobs", "Messages that wait for their due time (eta, countdown, retries) or were deferred."),
 )
 """Gauges read from Redis at each scrape, by queue: the same from every worker, so use max, not sum."""
-
-
-class Depth(Protocol):
-    """Counts of a queue's dead letters and delayed messages; see `worker.queue.broker.dead_letters.Depth`."""
-
-    @property
-    def queue(self) -> str:
-        """Name of the queue."""
-
-    @property
-    def letters(self) -> int:
-        """Number of dead letters."""
-
-    @property
-    def oldest_seconds(self) -> float | None:
-        """Age of the oldest dead letter, in seconds."""
-
-    @property
-    def delayed(self) -> int:
-        """Number of messages that wait for their due time or their turn."""
 
 
 class Metrics:

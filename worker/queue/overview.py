@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from retrieval_client.errors import Unavailable
-from worker.queue.broker import dead_letters, delayed, keys, turns
+from worker.queue.broker import dead_letters, keys, turns
 from worker.queue.broker.owners import BEAT_SECONDS, LIFE_SECONDS
 from worker.queue.claims import REQUEUED_SECONDS
 from worker.queue.rates import RateMeter, Sample
@@ -182,7 +182,7 @@ class Overview:
     def _state(self, client: redis.Redis, queue: str) -> QueueState:
         waiting = turns.waiting(client, queue, keys.PRIORITIES)
         (depth,) = dead_letters.depths(client, [queue], self._clock, ages=True)
-        return QueueState(queue, waiting, delayed.depth(client, queue), depth.letters, depth.oldest_seconds or 0.0)
+        return QueueState(queue, waiting, depth.delayed, depth.letters, depth.oldest_seconds or 0.0)
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[redis.Redis]:

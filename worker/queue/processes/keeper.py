@@ -33,7 +33,7 @@ from worker.queue.processes.table import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from worker.queue.broker.inspection import Refusal, Rules
+    from worker.queue.broker.inspection import Rules
     from worker.queue.further_tasks import FurtherTasks
     from worker.queue.processes.table import Slot
     from worker.queue.records import RecordStore
@@ -212,11 +212,7 @@ class Keeper:
         if count := unacked.requeue_of_dead_owners(self._client):
             log.warning("deliveries requeued", messages=count)
         for name in self._queues:
-            priorities.refuse(self._client, name, self._rules, self._clock.read(self._client), self._answer_refused)
-
-    def _answer_refused(self, refusals: Sequence[Refusal]) -> bool:
-        self._store.put([records.refusal(refusal.id, refusal.error) for refusal in refusals if refusal.id])
-        return True
+            priorities.refuse(self._client, name, self._rules, self._clock.read(self._client), self._store)
 
     def _renew(self, now: float) -> None:
         if now < self._next_beat:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from worker.jobs.context import Report
     from worker.queue.broker.inspection import Delivery
     from worker.queue.metrics import Metrics
-    from worker.queue.together import AnsweredTogether
+    from worker.queue.together import AnsweredJob, AnsweredTogether
     from worker.settings import Settings
 
     Answer: TypeAlias = Callable[[JobT, JobContext], dict[str, Any]]
@@ -195,13 +195,15 @@ class Answers:
     together: AnsweredTogether
 
     def outcome(self, job: DeliveredJob, started: float, report: Report) -> Outcome:
-        """Return a job's outcome, also of one that was answered with others; see `outcome_of`."""
+        """Return a job's outcome; see `outcome_of`."""
         model, answer = self.tasks[job.task]
-        answered = self.together.take(job.id)
-        if answered is None:
-            return self.find(job, model, answer, self.settings, started, None, report)
+        return self.find(job, model, answer, self.settings, started, None, report)
+
+    def outcome_of_answered(self, job: DeliveredJob, started: float, answered: AnsweredJob) -> Outcome:
+        """Return the outcome of a job that was answered with others."""
+        model, _ = self.tasks[job.task]
         begun = started - answered.seconds
-        return self.find(job, model, lambda *_: answered.answer, self.settings, begun, answered.checked, report)
+        return self.find(job, model, lambda *_: answered.answer, self.settings, begun, answered.checked)
 
 
 def _check_principal(context: JobContext) -> None:

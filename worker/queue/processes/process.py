@@ -34,7 +34,6 @@ from worker.queue.time_limit import Interruptible
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from worker.jobs.context import Report
     from worker.queue.broker.inspection import Rules
     from worker.queue.claims import ClaimedMessage, Claims
     from worker.queue.codec import JobResult
@@ -300,21 +299,22 @@ class Process:
         return selected
 
     def _may_be_bundled(self, claimed: ClaimedJob) -> bool:
-        content = [claimed.job.args, claimed.job.kwargs]
-        return not claimed.message.alone and self._answers.together.accepts(claimed.job.task, content)
+        return not claimed.message.alone and self._answers.together.accepts(claimed.job)
 
     # --- outcomes -----------------------------------------------------------------------------------
 
     def _answer(self, jobs: Sequence[ClaimedJob], started: float) -> None:
         """Answer jobs, together where that is possible; store the outcomes."""
-        ids = {*self._answers.together.answer([claimed.job for claimed in jobs])} if len(jobs) > 1 else set[str]()
-        together = [claimed for claimed in jobs if claimed.job.id in ids]
-        try:
-            self._end([(claimed, self._find_outcome(claimed, started, _no_report)) for claimed in together], started)
-        finally:
-            self._answers.together.forget()
+        answered = self._answers.together.answer([claimed.job for claimed in jobs]) if len(jobs) > 1 else {}
+        ended = []
+        for claimed in jobs:
+            if claimed.job.id in answered:
+                self._events.starting(claimed.job)
+                outcome = self._answers.outcome_of_answered(claimed.job, started, answered[claimed.job.id])
+                ended.append((claimed, outcome))
+        self._end(ended, started)
         for position, claimed in enumerate(jobs):
-            if claimed.job.id not in ids:
+            if claimed.job.id not in answered:
                 self._slot.begin_next(position, time.monotonic())
                 begun = started if len(jobs) == 1 else time.perf_counter()
                 self._end([(claimed, self._run(claimed, begun))], begun)
@@ -330,13 +330,10 @@ class Process:
 
         signal.setitimer(signal.ITIMER_REAL, self._limits.soft_seconds)
         try:
-            return self._find_outcome(claimed, started, report)
+            self._events.starting(claimed.job)
+            return self._answers.outcome(claimed.job, started, report)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _find_outcome(self, claimed: ClaimedJob, started: float, report: Report) -> Outcome:
-        self._events.starting(claimed.job)
-        return self._answers.outcome(claimed.job, started, report)
 
     def _end(self, ended: Sequence[tuple[ClaimedJob, Outcome]], started: float) -> None:
         """Store outcomes; delay jobs that will be retried, and dead-letter those whose message is at fault."""
@@ -434,10 +431,6 @@ def _peak_kib() -> float:
     """Return the most memory that this process has had."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1024 if sys.platform == "darwin" else peak
-
-
-def _no_report(*_: object) -> None:
-    """Ignore the progress of a job that is answered already."""
 
 
 def _record_of(claimed: ClaimedJob, outcome: Outcome) -> Record:

@@ -173,7 +173,7 @@ class Worker:
 
     def settle(self, cause: Cause = "") -> None:
         """Requeue what the process held, as if it were gone, and why."""
-        self.keeper._settle(DeadProcess.of(self.slot, cause))
+        self.keeper._settle(DeadProcess(self.slot, cause))
 
     def revoke(self, task_id: str) -> None:
         """Revoke a job."""

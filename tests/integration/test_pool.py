@@ -156,6 +156,7 @@ def test_pauses_double_up_to_a_minute() -> None:
     place, now, pauses = Place(), 0.0, []
     for _ in range(9):
         place.begin(now)
+        place.end(now, is_proven=False)
         died_at = now
         while not place.is_due(now):
             now += 0.5
@@ -169,10 +170,12 @@ def test_a_process_that_worked_ends_the_row(ready_at: float, is_proven: bool, pa
     place, now = Place(), 0.0
     for _ in range(3):
         place.begin(now)
+        place.end(now, is_proven=False)
         while not place.is_due(now):
             now += 0.5
     place.begin(now)
-    place.ready_at, place.is_proven = now + ready_at, is_proven
+    place.ready_at = now + ready_at
+    place.end(now + 61, is_proven=is_proven)
     assert place.is_due(now + 61) is (pause == 0)
     assert place.is_due(now + 61 + pause)
 
@@ -183,6 +186,7 @@ def test_a_process_that_starts_slowly_is_logged_less_and_less_often_and_ended_la
     place.begin(0.0)
     assert [now for now in range(100) if place.is_slow(now)] == [10, 20, 40, 80]
     assert [place.is_stuck(now) for now in (599, 600)] == [False, True]
+    place.end(600, is_proven=False)
     assert place.is_due(600)
     place.begin(600)
     assert [place.is_stuck(600 + now) for now in (1199, 1200)] == [False, True]

@@ -317,7 +317,7 @@ def test_the_last_part_of_a_chord_that_another_process_claimed_is_kept(stack: St
     with Worker(stack.redis.url(0), rules=replace(RULES, callbacks=True)) as worker:
         worker.slot.announce([place])
         worker.slot.begin(place, [("retrieve_top_k", "part")], 1.0, together=False)
-        worker.keeper._unsettled.append(DeadProcess.of(worker.slot, "time limit"))
+        worker.keeper._unsettled.append(DeadProcess(worker.slot, "time limit"))
         worker.maintain()
         assert places(broker) == {"inflight": 1}
         broker.delete("celery-taskset-meta-g.c")

@@ -28,14 +28,13 @@ from worker.queue.broker.owners import (
 )
 from worker.queue.claims import ALONE, ANSWERED, TIDY_SECONDS, UNCOUNTED, Tidier, renew
 from worker.queue.outcome import delivered_job
-from worker.queue.processes.table import State
+from worker.queue.processes.table import Slot, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from worker.queue.broker.inspection import Rules
     from worker.queue.further_tasks import FurtherTasks
-    from worker.queue.processes.table import Slot
     from worker.queue.records import RecordStore
 
 log = logs.logger("worker.keeper")
@@ -56,31 +55,10 @@ Cause: TypeAlias = Literal["", "time limit", "revoked", "stopped"]
 
 
 class DeadProcess(NamedTuple):
-    """A process that is gone, and what it did, by its slot.
+    """A process that is gone: a copy of its slot, and why the main process ended it, if it did."""
 
-    Attributes:
-        places: its lists.
-        place: the list that holds the messages that it read, or the jobs that it ran; empty: none.
-        is_answered: whether the outcomes of all of these are stored.
-        task_id: id of the one that ran; empty: it ran none.
-        together: whether all of these ran.
-        cause: why it was ended by the main process, if it was.
-    """
-
-    places: Sequence[str]
-    place: str
-    is_answered: bool
-    task_id: str
-    together: bool
+    slot: Slot
     cause: Cause
-
-    @classmethod
-    def of(cls, slot: Slot, cause: Cause) -> DeadProcess:
-        """Return what a slot says of its process."""
-        running, is_answered = slot.running, slot.state == State.ENDED
-        task_id = running[0].task_id if running else ""
-        place = slot.place if slot.state in (State.RUNNING, State.STORING, State.ENDED) else ""
-        return cls(slot.places, place, is_answered, task_id, bool(slot.together), cause)
 
 
 class _UnstoredError(Exception):
@@ -140,12 +118,12 @@ class Keeper:
         """Start the thread."""
         self._thread.start()
 
-    def settle(self, process: DeadProcess) -> None:
-        """Requeue what a dead process held; retried until it is done."""
-        self._dead.put(process)
+    def settle(self, slot: Slot, cause: Cause) -> None:
+        """Requeue what a dead process held, by its slot, which may then be another's; retried until it is done."""
+        self._dead.put(DeadProcess(Slot.from_buffer_copy(slot), cause))
 
-    def hurry(self) -> None:
-        """Let owners live shorter: the worker was asked to stop, and may be killed."""
+    def hurry(self, **_: object) -> None:
+        """Let owners live shorter: if the worker, asked to stop, is killed, others take its jobs over soon."""
         self._is_stopping = True
 
     def stop(self, seconds: float) -> None:
@@ -223,7 +201,7 @@ class Keeper:
             for slot in slots.values():
                 self._renew_slot(slot, now, life)
             for process in self._unsettled:  # else it would be requeued as of a dead worker
-                values = dict.fromkeys(process.places, keys.owner_value(self._name, 0))
+                values = dict.fromkeys(process.slot.places, keys.owner_value(self._name, 0))
                 if values:
                     renew(self._client.execute_command, values, life)
             self._find_stuck(slots)
@@ -272,14 +250,15 @@ class Keeper:
 
     def _settle(self, process: DeadProcess) -> None:
         """Requeue what a process held: what it ran or read counts, or is answered; what had not begun does neither."""
-        for place in process.places:
+        slot = process.slot
+        for place in slot.places:
             mode = UNCOUNTED
-            if place == process.place and process.is_answered:
+            if place == slot.place and slot.state == State.ENDED:
                 mode = ANSWERED
-            elif place == process.place and process.cause != "stopped":
-                if process.together:
+            elif place == slot.place and process.cause != "stopped":
+                if slot.together:
                     mode = ALONE
-                elif (raw := self._message_of(process)) is not None:
+                elif (raw := self._message_of(slot)) is not None:
                     if process.cause:
                         self._answer(process, raw)
                     else:
@@ -288,15 +267,16 @@ class Keeper:
             if moved and mode != ANSWERED:
                 log.warning("claims of a dead process requeued", queue=keys.parse_inflight(place)[0], messages=moved)
 
-    def _message_of(self, process: DeadProcess) -> bytes | None:
+    def _message_of(self, slot: Slot) -> bytes | None:
         """Return the message that a process ran, or else the first one, which it read; None: its list has it no more.
 
         A late command of the process may still remove messages: no place in the list stays that of its message.
         """
-        length: Any = self._client.llen(process.place)
+        place, task_id = slot.place, slot.task_id
+        length: Any = self._client.llen(place)
         for number in range(length):
-            raw: Any = self._client.lindex(process.place, -1 - number)
-            if raw is not None and (not process.task_id or _id_of(raw) == process.task_id):
+            raw: Any = self._client.lindex(place, -1 - number)
+            if raw is not None and (not task_id or _id_of(raw) == task_id):
                 return bytes(raw)
         return None
 
@@ -307,14 +287,14 @@ class Keeper:
         state, error = ("REVOKED", records.REVOKED) if process.cause == "revoked" else ("FAILURE", _TIMED_OUT)
         try:
             if not (job and job.headers["ignore_result"]):
-                self._store.put([records.compose(process.task_id, state, error)])
+                self._store.put([records.compose(process.slot.task_id, state, error)])
             if job and not self._further.send(job, error, state):
                 raise _UnstoredError("chord not sent")
         except (redis.RedisError, OSError) as failed:
             raise _UnstoredError(type(failed).__name__) from None
-        digest, counts = keys.digest(raw), keys.deliveries(keys.parse_inflight(process.place)[0])
-        self._client.hdel(counts, digest, f"{digest}:alone")
-        self._client.lrem(process.place, 1, raw)  # type: ignore[arg-type] # redis-py knows text only
+        digest, place = keys.digest(raw), process.slot.place
+        self._client.hdel(keys.deliveries(keys.parse_inflight(place)[0]), digest, f"{digest}:alone")
+        self._client.lrem(place, 1, raw)  # type: ignore[arg-type] # redis-py knows text only
 
 
 def _id_of(raw: bytes) -> str | None:

@@ -34,17 +34,11 @@ class State(enum.IntEnum):
 
 
 class RunningJob(NamedTuple):
-    """Job that a process runs.
+    """Job that a process has: the name of its task, its id, and whether it runs, or waits for others there."""
 
-    Attributes:
-        position: its place among the jobs of its process, from the first one.
-        task: name of its task.
-        task_id: its id.
-    """
-
-    position: int
     task: str
     task_id: str
+    is_running: bool
 
 
 class _Job(ctypes.Structure):
@@ -123,8 +117,9 @@ class Slot(ctypes.Structure):
 
     @property
     def place(self) -> str:
-        """List that holds the jobs that run."""
-        return bytes(self._place).decode()
+        """List that holds the messages that it reads, or the jobs that it runs or has just ended; empty: none."""
+        has_place = self.state in (State.RUNNING, State.STORING, State.ENDED)
+        return bytes(self._place).decode() if has_place else ""
 
     def begin_reading(self, place: str, *, together: bool) -> None:
         """Note that messages are read, which may end the process; first that what it had before is not ended.
@@ -164,11 +159,18 @@ class Slot(ctypes.Structure):
         """Jobs that run, and those that wait for these in the same process."""
         if self.state not in (State.RUNNING, State.STORING):
             return []
-        first = 0 if self.together else self.position
+        together, position = bool(self.together), self.position
+        jobs = [(number, self._jobs[number]) for number in range(min(self.count, MOST_JOBS))]
         return [
-            RunningJob(number, bytes(self._jobs[number].task).decode(), bytes(self._jobs[number].id).decode())
-            for number in range(first, min(self.count, MOST_JOBS))
+            RunningJob(bytes(job.task).decode(), bytes(job.id).decode(), together or number == position)
+            for number, job in jobs[0 if together else position :]
         ]
+
+    @property
+    def task_id(self) -> str:
+        """Id of the job that runs, of several the first one; empty: none runs."""
+        running = self.running
+        return running[0].task_id if running else ""
 
 
 class Head(ctypes.Structure):

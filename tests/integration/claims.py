@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from retrieval_client.errors import RetrievalError
-    from worker.queue.outcome import DeliveredJob
+    from worker.queue.broker.inspection import DeliveredJob
     from worker.queue.processes.keeper import Cause
 
 QUEUE, OTHER = "retrieval", "pipeline"

@@ -18,8 +18,8 @@ from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.model import Principal
 from worker.queue import tasks
+from worker.queue.broker.inspection import DeliveredJob
 from worker.queue.metrics import Metrics
-from worker.queue.outcome import DeliveredJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

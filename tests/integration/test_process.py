@@ -20,8 +20,8 @@ from retrieval_client.errors import DeadLettered, TimedOut
 from worker.queue import records
 from worker.queue.broker import keys
 from worker.queue.broker.dead_letters import every
+from worker.queue.broker.inspection import DeliveredJob
 from worker.queue.broker.owners import LIFE_SECONDS
-from worker.queue.outcome import DeliveredJob
 from worker.queue.processes.events import _AT_ONCE, _MOST_KEPT, Events
 from worker.queue.processes.keeper import DeadProcess
 from worker.queue.processes.pool import Member

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from retrieval_client.errors import RetrievalError
     from worker.cli.devstack.stack import Stack
-    from worker.queue.outcome import DeliveredJob
+    from worker.queue.broker.inspection import DeliveredJob
     from worker.queue.records import Record
 
 ANSWER = {"status": "ok"}

@@ -14,8 +14,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.errors import InvalidJob, SettingsError
 from worker.core.observations import of_job
+from worker.queue.broker.inspection import DeliveredJob
 from worker.queue.metrics import DEFINITIONS, Metrics, _Files
-from worker.queue.outcome import DeliveredJob, counted_outcome_of
+from worker.queue.outcome import counted_outcome_of
 from worker.settings.serving import MetricsSettings
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
+    from worker.queue.broker.inspection import DeliveredJob
     from worker.queue.codec import JobResult
-    from worker.queue.outcome import DeliveredJob
     from worker.queue.records import RecordStore
 
 log = logs.logger("worker.tasks")

@@ -1,4 +1,4 @@
-"""A delivered job and its outcome: a function of the job, the code that answers it and the settings.
+"""The outcome of a job: a function of the job, the code that answers it and the settings.
 
 Nothing here knows Celery's tasks, requests or backend.
 """
@@ -23,8 +23,8 @@ from worker.jobs import drift
 from worker.jobs.context import JobContext, check_job
 from worker.jobs.drift import VERIFY_RUNS
 from worker.queue import time_limit
-from worker.queue.broker.inspection import ONE_JOB, OUTAGE_HEADER, check_limits
-from worker.queue.codec import UNDECODABLE, JobResult, UnreadableBody
+from worker.queue.broker.inspection import ONE_JOB
+from worker.queue.codec import JobResult
 from worker.queue.summaries import known_reason
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from retrieval_client.contract.base import JobT
     from worker.jobs.context import Report
-    from worker.queue.broker.inspection import Delivery
+    from worker.queue.broker.inspection import DeliveredJob
     from worker.queue.metrics import Metrics
     from worker.queue.together import AnsweredJob, AnsweredTogether
     from worker.settings import Settings
@@ -45,43 +45,6 @@ _LEAST_PAUSE_SECONDS = 0.001
 
 _MODULES = {task.name: import_module(task.module) for task in TASKS} | {VERIFY_RUNS: drift}
 """Module of each task by name; see `contract.registry.Task.module`."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveredJob:
-    """A job, as its message brought it.
-
-    Attributes:
-        task: name of its task.
-        id: the id that its sender chose.
-        args, kwargs: its arguments; one positional argument is expected.
-        headers: its message's headers.
-        further: the tasks to be sent after it: ``callbacks``, ``errbacks``, ``chain``, ``chord``.
-    """
-
-    task: str
-    id: str
-    args: Any
-    kwargs: Any
-    headers: Mapping[str, Any]
-    further: Mapping[str, Any] | None = None
-
-    @property
-    def retries(self) -> int:
-        """Number of earlier tries."""
-        return int(self.headers.get("retries") or 0)
-
-    @property
-    def pauses(self) -> float:
-        """Sum of the pauses between them, in seconds; checked by `worker.queue.broker.inspection`."""
-        seconds = self.headers.get(OUTAGE_HEADER)
-        return float(seconds) if isinstance(seconds, int | float) and seconds >= 0 else 0.0
-
-
-def delivered_job(delivery: Delivery) -> DeliveredJob:
-    """Return the job of an inspected message."""
-    args, kwargs, further = delivery.content
-    return DeliveredJob(delivery.headers["task"], delivery.id, args, kwargs, delivery.headers, further)
 
 
 class Outcome(NamedTuple):
@@ -124,7 +87,6 @@ def outcome_of(
     run: dict[str, str] = {}
     try:
         with time_limit.Interruptible():
-            check_limits(job.headers)
             parsed, context = checked or check_job(model, _only_argument(job), settings, job.task, job.id, report)
             run = {"run_id": parsed.run.run_id} if isinstance(parsed, Job) and parsed.run is not None else {}
             _check_principal(context)
@@ -222,8 +184,6 @@ def _check_principal(context: JobContext) -> None:
 def _only_argument(job: DeliveredJob) -> Any:
     if job.kwargs or len(job.args) != 1:
         raise InvalidJob(ONE_JOB)
-    if isinstance(job.args[0], UnreadableBody):
-        raise InvalidJob(UNDECODABLE)
     return job.args[0]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from worker.jobs.context import JobContext
     from worker.jobs.engine import Engine
     from worker.jobs.top_k import PreparedSearch, Retrieval
-    from worker.queue.outcome import DeliveredJob
+    from worker.queue.broker.inspection import DeliveredJob
     from worker.settings import Settings
 
     Checked = tuple[RetrieveTopK[Any], JobContext]

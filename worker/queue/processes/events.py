@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
-    from worker.queue.outcome import DeliveredJob, Outcome
+    from worker.queue.broker.inspection import DeliveredJob
+    from worker.queue.outcome import Outcome
     from worker.queue.processes.table import Head
 
 log = logs.logger("worker.events")

@@ -18,6 +18,7 @@ from worker.adapters import logs
 from worker.queue import codec, records
 from worker.queue.broker import delayed, inspection, keys, priorities, turns, unacked
 from worker.queue.broker.clock import ServerClock
+from worker.queue.broker.inspection import DeliveredJob
 from worker.queue.broker.owners import (
     AGAIN_SECONDS,
     BEAT_SECONDS,
@@ -27,7 +28,6 @@ from worker.queue.broker.owners import (
     RenewalLog,
 )
 from worker.queue.claims import ALONE, ANSWERED, TIDY_SECONDS, UNCOUNTED, Tidier, renew
-from worker.queue.outcome import delivered_job
 from worker.queue.processes.table import Slot, State
 
 if TYPE_CHECKING:
@@ -283,10 +283,10 @@ class Keeper:
     def _answer(self, process: DeadProcess, raw: bytes) -> None:
         """Store the outcome of a job whose process was ended for it, and remove its message, with its count."""
         inspected = inspection.inspect(raw, self._rules, None)
-        job = delivered_job(inspected) if isinstance(inspected, inspection.Delivery) else None
+        job = inspected if isinstance(inspected, DeliveredJob) else None
         state, error = ("REVOKED", records.REVOKED) if process.cause == "revoked" else ("FAILURE", _TIMED_OUT)
         try:
-            if not (job and job.headers["ignore_result"]):
+            if job is None or job.keeps_result:
                 self._store.put([records.compose(process.slot.task_id, state, error)])
             if job and not self._further.send(job, error, state):
                 raise _UnstoredError("chord not sent")

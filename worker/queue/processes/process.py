@@ -25,8 +25,7 @@ from worker.adapters import logs
 from worker.queue import codec, records
 from worker.queue.broker import dead_letters, inspection
 from worker.queue.broker.clock import ServerClock
-from worker.queue.broker.inspection import OUTAGE_HEADER, DelayedMessage, Delivery, Refusal
-from worker.queue.outcome import delivered_job
+from worker.queue.broker.inspection import OUTAGE_HEADER, DelayedMessage, DeliveredJob, Refusal
 from worker.queue.processes.table import MOST_JOBS, State
 from worker.queue.processes.waker import Waker
 from worker.queue.time_limit import Interruptible
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from worker.queue.claims import ClaimedMessage, Claims
     from worker.queue.codec import JobResult
     from worker.queue.further_tasks import FurtherTasks
-    from worker.queue.outcome import Answers, DeliveredJob, Outcome
+    from worker.queue.outcome import Answers, Outcome
     from worker.queue.processes.events import Events
     from worker.queue.processes.table import Head, Slot
     from worker.queue.records import Record, RecordStore
@@ -79,11 +78,6 @@ class ClaimedJob:
 
     message: ClaimedMessage
     job: DeliveredJob
-
-    @property
-    def keeps_result(self) -> bool:
-        """False if its sender wants none."""
-        return not self.job.headers["ignore_result"]
 
 
 class _UnstoredError(Exception):
@@ -240,16 +234,16 @@ class Process:
             elif isinstance(inspected, DelayedMessage):
                 self._claims.delay(message, max(0.0, inspected.due - now.timestamp()))
             else:
-                jobs.append(ClaimedJob(message, delivered_job(inspected)))
+                jobs.append(ClaimedJob(message, inspected))
         self._refuse(refused)
         return self._without_revoked(jobs)
 
-    def _inspect(self, message: ClaimedMessage) -> Delivery | DelayedMessage | Refusal:
+    def _inspect(self, message: ClaimedMessage) -> DeliveredJob | DelayedMessage | Refusal:
         if message.count > self._rules.max_deliveries:  # whoever should have dead-lettered it died of reading it
             return _refuse_for_deliveries(message, inspection.glimpse_id(message.raw, self._rules), None)
         inspected = inspection.inspect(message.raw, self._rules, self._clock.read(self._client))
-        if isinstance(inspected, Delivery) and message.count >= self._rules.max_deliveries:
-            return _refuse_for_deliveries(message, inspected.id, inspected.headers["task"])
+        if isinstance(inspected, DeliveredJob) and message.count >= self._rules.max_deliveries:
+            return _refuse_for_deliveries(message, inspected.id, inspected.task)
         return inspected
 
     def _refuse(self, refused: Sequence[tuple[ClaimedMessage, Refusal]]) -> None:
@@ -264,8 +258,8 @@ class Process:
         """Send what a refused job names for its end, if its message can be read without risk."""
         if self._rules.callbacks and not refusal.may_kill:
             inspected = inspection.inspect(message.raw, self._rules, None)
-            if isinstance(inspected, Delivery):
-                self._send_further(delivered_job(inspected), refusal.error, "FAILURE")
+            if isinstance(inspected, DeliveredJob):
+                self._send_further(inspected, refusal.error, "FAILURE")
 
     def _dead_letter(self, message: ClaimedMessage, refusal: Refusal) -> None:
         letter = dead_letters.compose(message.raw, refusal, self._rules, self._clock.read(self._client))
@@ -340,7 +334,7 @@ class Process:
         self._slot.state = State.STORING
         seconds = (time.perf_counter() - started) / max(1, len(ended))
         final = [(claimed, outcome) for claimed, outcome in ended if outcome.state != "RETRY"]
-        self._store_all([_record_of(claimed, outcome) for claimed, outcome in final if claimed.keeps_result])
+        self._store_all([_record_of(claimed, outcome) for claimed, outcome in final if claimed.job.keeps_result])
         for claimed, outcome in ended:
             if outcome.state == "RETRY":
                 self._retry(claimed, outcome)
@@ -363,7 +357,7 @@ class Process:
             "eta": None,
         }
         self._claims.delay(claimed.message, outcome.pause, json.dumps(envelope, ensure_ascii=False).encode())
-        if claimed.keeps_result:
+        if claimed.job.keeps_result:
             error = Unavailable("the job was requeued, to be retried")
             try:
                 self._store.put([records.compose(claimed.job.id, "RETRY", error)])

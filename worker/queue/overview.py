@@ -17,7 +17,7 @@ from worker.queue.claims import REQUEUED_SECONDS
 from worker.queue.rates import RateMeter, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from worker.queue.broker.dead_letters import DeadLetter
     from worker.queue.rates import Rate
@@ -108,13 +108,11 @@ class Overview:
     Args:
         url: URL of the broker.
         queues: names of the queues.
-        clock: Unix time.
     """
 
-    def __init__(self, url: str, queues: Sequence[str], clock: Callable[[], float]) -> None:
+    def __init__(self, url: str, queues: Sequence[str]) -> None:
         self._url = url
         self._queues = tuple(queues)
-        self._clock = clock
         self._meter = RateMeter()
 
     def check(self) -> None:
@@ -181,7 +179,7 @@ class Overview:
 
     def _state(self, client: redis.Redis, queue: str) -> QueueState:
         waiting = turns.waiting(client, queue, keys.PRIORITIES)
-        (depth,) = dead_letters.depths(client, [queue], self._clock, ages=True)
+        depth = dead_letters.depth(client, queue)
         return QueueState(queue, waiting, depth.delayed, depth.letters, depth.oldest_seconds or 0.0)
 
     @contextlib.contextmanager

@@ -88,11 +88,9 @@ class RefusedCommand(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Well-formed control message.
+    """Well-formed control message: a command and its arguments, by name.
 
     Attributes:
-        method: name of the command.
-        arguments: arguments by name.
         reply_key: routing key of the caller's reply queue; None: no reply is wanted.
         ticket: id by which the caller matches the reply to its request.
     """
@@ -134,7 +132,7 @@ class Node(pidbox.Node):
             self.adjust_clock(clock)
 
     def _answer(self, command: Command) -> Any:
-        if command.method == "ping" and not self._is_ready:
+        if command.method == "ping" and not self.state.consumer.pool.is_ready:
             return {"error": NOT_READY}
         try:
             self._check(command)
@@ -146,11 +144,6 @@ class Node(pidbox.Node):
         except Exception as error:  # noqa: BLE001 -- a command's own; its message may quote what was sent
             log.warning("control command failed", command=command.method, error=type(error).__name__)
             return {"error": f"{command.method} failed: {type(error).__name__}"}
-
-    @property
-    def _is_ready(self) -> bool:
-        """False if no process of the pool can run a job."""
-        return bool(self.state.consumer.pool.is_ready)
 
     def _check(self, command: Command) -> None:
         """Check that a command is allowed.

@@ -107,11 +107,7 @@ def renew(ask: Callable[..., Any], values: Mapping[str, str], life: int = LIFE_S
 
 
 class Tidier:
-    """Requeues the messages of owners that are gone.
-
-    Args:
-        client: client of the broker; commands may be repeated.
-    """
+    """Requeues the messages of owners that are gone; its client may repeat commands."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
@@ -384,13 +380,7 @@ class Claims:
             _REQUEUE.run(self._line_of(queue).ask, [place, queue, keys.numbers(queue)], *reversed(raws))
 
     def delay(self, message: ClaimedMessage, seconds: float, changed: bytes = b"") -> bool:
-        """Requeue a message after some time by Redis' clock; return False if it was no longer here.
-
-        Args:
-            message: the message.
-            seconds: the time.
-            changed: message to requeue in its place.
-        """
+        """Requeue a message, or its changed form, after some time by Redis' clock; return False if it was not here."""
         self.connect()
         queue = message.queue
         names = [message.place, keys.delayed(queue), keys.delayed_messages(queue), keys.deliveries(queue)]

@@ -79,9 +79,7 @@ def parse(data: bytes | str, pairs: Callable[[list[tuple[str, Any]]], Any] | Non
     The garbage collector is off meanwhile: it would traverse all lists and objects repeatedly while more are created,
     four times the time for a message that consists of them. JSON has no cycles to collect.
 
-    Args:
-        data: the JSON.
-        pairs: makes an object of its names and values; default a dictionary.
+    `pairs` makes an object of its names and values, default a dictionary.
 
     Raises:
         ValueError: it isn't JSON, or an integer has more digits than Python reads (`sys.set_int_max_str_digits`).

@@ -29,12 +29,7 @@ _OUTAGES = (redis.ConnectionError, redis.TimeoutError, redis.OutOfMemoryError, r
 
 
 class FurtherTasks:
-    """Sends them, as Celery does.
-
-    Args:
-        app: the Celery app.
-        store: stores the failures of those that will not run.
-    """
+    """Sends them, as Celery does; stores the failures of those that will not run."""
 
     def __init__(self, app: Celery, store: RecordStore) -> None:
         self._app = app
@@ -45,10 +40,7 @@ class FurtherTasks:
 
         By the record that stands: whoever stored it may have died, and a job that comes again ends as it did before.
 
-        Args:
-            job: the job.
-            result: its answer or its error, if its sender wants no record.
-            state: its state, as Celery calls it.
+        Result and state are those of a job whose sender wants no record.
 
         Returns:
             False: another process has claimed to end its chord, and may have died since; call again, after a pause.

@@ -125,12 +125,7 @@ GAUGES = (
 
 
 class Metrics:
-    """Metrics of one worker.
-
-    Args:
-        settings: folder, address and port.
-        depths: returns the queues' counts of dead letters and delayed messages.
-    """
+    """Metrics of one worker, and its queues' depths."""
 
     def __init__(self, settings: MetricsSettings, depths: Callable[[], Iterable[Depth]] = list) -> None:
         self._settings = settings
@@ -139,7 +134,6 @@ class Metrics:
         self._server: WSGIServer | None = None
         self._exits = contextlib.ExitStack()
         self._families: dict[str, Any] = {}
-        self._children: dict[tuple[str, tuple[str, ...]], Any] = {}
 
     def start(self) -> None:
         """Take a slot in the folder and serve ``/metrics`` until `close`; in the main process, before any fork.
@@ -187,11 +181,7 @@ class Metrics:
         return folder
 
     def forked(self, process: int) -> None:
-        """Switch to a pool process's slot, after a fork.
-
-        Args:
-            process: its number in the pool, unique at any time.
-        """
+        """Switch to a pool process's slot, after a fork, by its number in the pool."""
         self._place = f"{self._place.partition('-')[0]}-{process}"
         if self._server is not None:
             # The main process listens; an inherited socket would keep the port in use after its death.
@@ -212,9 +202,7 @@ class Metrics:
             log.warning("metrics not written", error=type(error).__name__, where=logs.where(error))
 
     def _add(self, metric: str, labels: tuple[str, ...], value: float) -> None:
-        child = self._children.get((metric, labels))
-        if child is None:
-            child = self._children[metric, labels] = self._families[metric].labels(*labels)
+        child = self._families[metric].labels(*labels)
         if isinstance(child, Counter):
             child.inc(value)
         else:
@@ -254,11 +242,7 @@ class _Depths:
 
 
 def show_shared(folder: str, depths: Callable[[], Iterable[Depth]] = list) -> None:
-    """Add the metrics of all workers of a folder to this process's own ``/metrics`` (Flower's).
-
-    Args:
-        folder: the setting ``metrics.folder``; without one nothing is added.
-        depths: returns the queues' depths.
+    """Add the metrics of all workers of a folder, if one is set, to this process's own ``/metrics`` (Flower's).
 
     Raises:
         SettingsError: there is no such folder, and it can't be created.

@@ -72,14 +72,7 @@ def outcome_of(
 ) -> Outcome:
     """Check and answer one delivered job, and write one log line.
 
-    Args:
-        job: the job.
-        model: its type.
-        answer: answers a checked job.
-        settings: the worker's settings.
-        started: when it began, by `time.perf_counter`.
-        checked: the job and its context, if it was checked already.
-        report: told of its progress; see `JobContext`.
+    `started` is when it began, by `time.perf_counter`; `checked` has the job and its context, if it was checked before.
 
     Returns:
         Its outcome; any error is one of the contract, anything unforeseen an `InternalError`.

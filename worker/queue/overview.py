@@ -103,12 +103,7 @@ class BrokerState:
 
 
 class Overview:
-    """Overview of the queues of a broker.
-
-    Args:
-        url: URL of the broker.
-        queues: names of the queues.
-    """
+    """Overview of the queues of a broker."""
 
     def __init__(self, url: str, queues: Sequence[str]) -> None:
         self._url = url

@@ -49,14 +49,8 @@ def compose(
 ) -> Record:
     """Compose a record as Celery does, without the stack trace, which stays in the worker's log.
 
-    Args:
-        task_id: id of the job.
-        state: its state.
-        result: its result, or its error.
-        group: id of its group.
-        parent: id of the job that sent it.
-        replaceable: whether a job of that id may end otherwise still: anybody may have written the id on a message that
-            is refused. Such a record begins otherwise than a final one.
+    It is replaceable if a job of that id may end otherwise still: anybody may have written the id on a message that is
+    refused. Such a record begins otherwise than a final one.
     """
     if isinstance(result, RetrievalError):
         result = {"exc_type": type(result).__name__, "exc_message": result.args, "exc_module": ON_THE_WIRE}
@@ -79,13 +73,7 @@ def refusal(task_id: str, error: RetrievalError) -> Record:
 
 
 class RecordStore:
-    """Stores records.
-
-    Args:
-        client: client of the results' Redis.
-        seconds: time after which a record is deleted.
-        is_on_broker: whether that Redis is the broker's.
-    """
+    """Stores records in the results' Redis, each for some seconds."""
 
     def __init__(self, client: redis.Redis, seconds: int, *, is_on_broker: bool) -> None:
         self._client = client

@@ -46,35 +46,27 @@ def _is_nothing(value: object) -> bool:
     return not value
 
 
-ALLOWED: dict[str, tuple[str, ...]] = {
-    "active": ("safe",),
-    "active_queues": (),
-    "autoscale": ("max", "min"),
-    "clock": (),
-    "conf": ("with_defaults",),
-    "disable_events": (),
-    "enable_events": (),
-    "heartbeat": (),
-    "ping": (),
-    "pool_grow": ("n",),
-    "pool_shrink": ("n",),
-    "query_task": ("ids",),
-    "registered": ("taskinfoitems", "builtins"),
-    "report": (),
-    "reserved": (),
-    "revoked": (),
-    "scheduled": (),
-    "stats": (),
+ALLOWED: dict[str, dict[str, Callable[[object], bool]]] = {
+    "active": {"safe": _is_flag},
+    "active_queues": {},
+    "autoscale": {"max": _is_count, "min": _is_count},
+    "clock": {},
+    "conf": {"with_defaults": _is_flag},
+    "disable_events": {},
+    "enable_events": {},
+    "heartbeat": {},
+    "ping": {},
+    "pool_grow": {"n": _is_count},
+    "pool_shrink": {"n": _is_count},
+    "query_task": {"ids": _is_ids},
+    "registered": {"taskinfoitems": _is_nothing, "builtins": _is_flag},
+    "report": {},
+    "reserved": {},
+    "revoked": {},
+    "scheduled": {},
+    "stats": {},
 }
-"""Commands that every worker accepts, with their arguments."""
-
-_CHECKS: dict[str, Callable[[object], bool]] = {
-    **dict.fromkeys(("max", "min", "n"), _is_count),
-    **dict.fromkeys(("safe", "with_defaults", "builtins"), _is_flag),
-    "taskinfoitems": _is_nothing,
-    "ids": _is_ids,
-}
-"""Check of each argument."""
+"""Commands that every worker accepts, with their arguments, and the check of each."""
 
 NOT_READY = "not ready: no process of the pool has started; the worker's log says why"
 """Error in the reply to `ping`, in place of its ``pong``."""
@@ -154,7 +146,7 @@ class Node(pidbox.Node):
         known = ALLOWED.get(command.method)
         if known is not None:
             for name, value in command.arguments.items():
-                if name not in known or not _CHECKS[name](value):
+                if name not in known or not known[name](value):
                     raise RefusedCommand(
                         f"{command.method}: an argument is unknown, or not of the expected type and size"
                     )

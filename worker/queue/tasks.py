@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metrics: Metrics) -> Answers:
     """Define the tasks on an app, for remote control and beat; return what finds the outcomes of their jobs.
 
-    Args:
-        app: the Celery app.
-        settings: the worker's settings.
-        engine: returns this process's engine, created after fork.
-        metrics: counts jobs, if the settings enable it.
+    `engine` returns this process's engine, created after fork.
     """
     handlers: dict[str, tuple[type[Any], Answer[Any]]]
     handlers = {task.name: (task.job, partial(_answer, engine, task.name)) for task in TASKS}

@@ -48,10 +48,6 @@ class AnsweredTogether:
 
     A job that can't be answered with the others, whatever the reason, is left out: it runs alone, and has the error,
     the retry or the answer that it would have without a bundle.
-
-    Args:
-        settings: the worker's settings.
-        engine: returns this process's engine.
     """
 
     def __init__(self, settings: Settings, engine: Callable[[], Engine]) -> None:

@@ -100,15 +100,9 @@ def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[s
 def dead_letter(
     client: redis.Redis, queue: str, place: str, raw: bytes, fields: dict[str, Any], rules: Rules
 ) -> int | None:
-    """Write an entry and remove its message, with its count, from an owner's list; atomic and safe to repeat.
+    """Write an entry, which `compose` made, and remove its message, with its count, from the list of its owner.
 
-    Args:
-        client: client of the broker.
-        queue: the message's queue.
-        place: the owner's list.
-        raw: the message.
-        fields: result of `compose`.
-        rules: number of entries to keep.
+    Atomic, and safe to repeat.
 
     Returns:
         The number of its deliveries that were counted; None if the message was no longer in the list.
@@ -245,17 +239,13 @@ def _oldest_seconds(client: redis.Redis, queue: str) -> float:
     if not oldest:
         return 0.0
     now: Any = client.time()
-    return max(0.0, now[0] - int(oldest[0][0].partition(b"-")[0]) / 1000)
+    return max(0.0, float(now[0]) - int(oldest[0][0].partition(b"-")[0]) / 1000)
 
 
 def watcher(url: str, queues: Iterable[str], *, ages: bool = True) -> Callable[[], list[Depth]]:
     """Return a function that reads the depths of queues; it returns an empty list while Redis is unavailable.
 
-    Args:
-        url: URL of the broker.
-        queues: names of the queues.
-        ages: also read the age of the oldest. Redis returns it only with the dead letter's content, which
-            not every user may read.
+    Redis returns the age of the oldest only with the dead letter's content, which not every user may read.
     """
 
     def look() -> list[Depth]:

@@ -141,13 +141,7 @@ class _ExpiredMessage(Exception):
 
 
 def inspect(raw: bytes, rules: Rules, now: datetime | None) -> DeliveredJob | DelayedMessage | Refusal:
-    """Inspect one entry of a queue.
-
-    Args:
-        raw: the entry.
-        rules: limits for messages.
-        now: Redis' time, with its zone; None: neither `eta` nor `expires` counts.
-    """
+    """Inspect one entry of a queue, by Redis' time, with its zone; None: neither `eta` nor `expires` counts."""
     try:
         envelope, headers = _envelope(raw, rules)
     except InvalidJob as error:

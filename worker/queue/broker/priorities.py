@@ -34,13 +34,6 @@ _LOOK, _REQUEUE = Script("look_at_priorities", excerpts.SHORTEN), Script("requeu
 def refuse(client: redis.Redis, queue: str, rules: Rules, now: datetime, store: RecordStore) -> None:
     """Refuse some messages with a priority, after storing the failures of their jobs; requeue those without one.
 
-    Args:
-        client: client of the broker.
-        queue: name of the queue.
-        rules: limits of messages.
-        now: Redis' time, with its zone.
-        store: stores the failures.
-
     Raises:
         redis.RedisError: some failures could not be stored; all messages stay.
     """

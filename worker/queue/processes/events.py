@@ -36,14 +36,9 @@ _LAST_SECONDS = 2.0
 
 
 class Events:
-    """Events of a process.
+    """Events of a process of a worker, by the worker's name.
 
     A job's thread only keeps them: what keeps Redis from taking them keeps no job from its end.
-
-    Args:
-        app: the Celery app.
-        hostname: the worker's name.
-        head: says whether events are sent.
     """
 
     def __init__(self, app: Celery, hostname: str, head: Head) -> None:

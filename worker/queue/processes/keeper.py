@@ -66,20 +66,11 @@ class _UnstoredError(Exception):
 
 
 class Keeper:
-    """The thread.
+    """The thread. Its clients are its own; `slots` returns those of the processes that live, by number.
 
     Attributes:
         waiting: number of jobs that wait.
         stuck: number → last sign of life of the processes that count as stopped.
-
-    Args:
-        client: client of the broker, of its own.
-        store: stores records; its client is its own, too.
-        further: sends what a job names for its end.
-        name: the worker's name, for the owners' keys.
-        queues: names of the queues.
-        slots: returns the slots of the processes that live, by number.
-        rules: limits of messages.
     """
 
     def __init__(
@@ -244,7 +235,7 @@ class Keeper:
         for name in self._queues:
             while delayed.promote(self._client, name):
                 pass
-            delayed.requeue_deferred(self._client, name, 2 * len(self._slots()), 0)
+            delayed.requeue_deferred(self._client, name, 2 * len(self._slots()))
             waiting += turns.waiting(self._client, name)
         self.waiting = waiting
 

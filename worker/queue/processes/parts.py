@@ -41,14 +41,8 @@ _SOCKETS = {name: value for name, value in connections.SOCKETS.items() if name !
 class Processes:
     """The parts.
 
-    Args:
-        app: the Celery app.
-        settings: the worker's settings.
-        rules: limits of messages.
-        answers: finds the outcomes of jobs.
-
     Attributes:
-        settings: as above.
+        settings: the worker's settings.
         consumer: Celery's consumer; None before it is made.
         number: of this process in its pool; 0 in the main process.
     """

@@ -71,11 +71,6 @@ class Member:
         self._is_reaped = False
 
     @property
-    def is_leaving(self) -> bool:
-        """True if it takes no more jobs."""
-        return bool(self.slot.is_leaving)
-
-    @property
     def cause(self) -> Cause:
         """Why it was ended; not for a job that it had begun since."""
         task_id, cause = self.ended_for
@@ -163,7 +158,7 @@ class Pool(BasePool):
         if self._is_ending:
             return
         now = time.monotonic()
-        missing = self.limit - sum(not member.is_leaving for member in self.members.values())
+        missing = self.limit - sum(not member.slot.is_leaving for member in self.members.values())
         free = [number for number in self._places if number not in self.members]
         for number in free[: max(0, missing)]:
             place = self._places[number]
@@ -276,7 +271,7 @@ class Pool(BasePool):
     def shrink(self, n: int = 1) -> None:
         """Let idle processes leave, or those that are busy once they have ended what they run."""
         self.limit -= n
-        stays = [member for member in self.members.values() if not member.is_leaving]
+        stays = [member for member in self.members.values() if not member.slot.is_leaving]
         for member in sorted(stays, key=lambda member: member.slot.state != State.IDLE)[:n]:
             member.leave()
 

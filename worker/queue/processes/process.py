@@ -85,20 +85,9 @@ class _UnstoredError(Exception):
 
 
 class Process:
-    """A pool process.
+    """A pool process; the client of its store is not that of the broker.
 
-    Args:
-        claims: its claims.
-        queues: names of the queues, in an order that the main process knows.
-        store: stores records; its client is its own.
-        client: client of the broker.
-        answers: finds the outcomes of jobs.
-        further: sends the callbacks, the chain and the chord of a job.
-        rules: limits of messages.
-        limits: its own.
-        head, slot: its parts of the table.
-        events: what it tells Flower.
-        parent: a file that can be read once the main process is gone.
+    `queues` are in an order that the main process knows; `parent` is a file that can be read once that one is gone.
     """
 
     def __init__(
@@ -367,8 +356,7 @@ class Process:
     def _store_all(self, composed: Sequence[Record]) -> set[str]:
         """Store records, however long that takes: nothing is acknowledged before.
 
-        Returns:
-            The ids of jobs that have another, final record.
+        Returns the ids of jobs that have another, final record.
 
         Raises:
             _UnstoredError: the process must stop.

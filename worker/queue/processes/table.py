@@ -46,33 +46,19 @@ class _Job(ctypes.Structure):
 
 
 class Slot(ctypes.Structure):
-    """A process's part of the table.
+    """A process's part of the table."""
 
-    Attributes:
-        state: a `State`.
-        together: whether its jobs are answered together: each of them is the one that runs.
-        position: which of its jobs runs.
-        count: the number of its jobs.
-        since: when that job, or these, began, by `time.monotonic`.
-        is_leaving: whether it takes no more jobs.
-        ended: how many jobs it has ended.
-        queue_ended: the same for each queue, since it announced its lists.
-        claims: how often it has claimed.
-        signs: how often it has given a sign of life; while it runs a job it gives none.
-        side: which of two names of its lists counts.
-    """
-
-    state: int
-    together: int
-    position: int
-    count: int
-    since: float
-    is_leaving: int
-    ended: int
-    queue_ended: ctypes.Array[ctypes.c_uint64]
-    claims: int
-    signs: int
-    side: int
+    state: int  # a `State`
+    together: int  # whether its jobs are answered together: each of them is the one that runs
+    position: int  # which of its jobs runs
+    count: int  # the number of its jobs
+    since: float  # when that job, or these, began, by `time.monotonic`
+    is_leaving: int  # whether it takes no more jobs
+    ended: int  # how many jobs it has ended
+    queue_ended: ctypes.Array[ctypes.c_uint64]  # the same for each queue, since it announced its lists
+    claims: int  # how often it has claimed
+    signs: int  # how often it has given a sign of life; while it runs a job it gives none
+    side: int  # which of two names of its lists counts
     _fields_ = (
         ("state", ctypes.c_int32),
         ("together", ctypes.c_int32),
@@ -122,26 +108,14 @@ class Slot(ctypes.Structure):
         return bytes(self._place).decode() if has_place else ""
 
     def begin_reading(self, place: str, *, together: bool) -> None:
-        """Note that messages are read, which may end the process; first that what it had before is not ended.
-
-        Args:
-            place: the list that holds them.
-            together: whether there are several.
-        """
+        """Note that messages of a list are read, which may end the process; first that its last jobs are not ended."""
         self.state = State.STORING
         self.count, self.together = 0, together
         self._place = place.encode()
         self.signs += 1
 
     def begin(self, place: str, jobs: Sequence[tuple[str, str]], now: float, *, together: bool) -> None:
-        """Note that jobs begin.
-
-        Args:
-            place: the list that holds them.
-            jobs: the task and the id of each.
-            now: monotonic seconds.
-            together: whether they are answered together.
-        """
+        """Note that jobs of a list begin, answered together or not: the task and the id of each."""
         self._place = place.encode()
         for shown, (task, task_id) in zip(self._jobs, jobs, strict=False):
             shown.task, shown.id = task.encode()[:_LONGEST_NAME], task_id.encode()[:_LONGEST_ID]
@@ -174,15 +148,10 @@ class Slot(ctypes.Structure):
 
 
 class Head(ctypes.Structure):
-    """The main process's part of the table.
+    """The main process's part of the table."""
 
-    Attributes:
-        sends_events: whether events are sent.
-        revocations: how many jobs were revoked.
-    """
-
-    sends_events: int
-    revocations: int
+    sends_events: int  # whether events are sent
+    revocations: int  # how many jobs were revoked
     _fields_ = (
         ("sends_events", ctypes.c_int32),
         ("revocations", ctypes.c_uint64),
@@ -201,11 +170,7 @@ class Head(ctypes.Structure):
 
 
 class Table:
-    """The table.
-
-    Args:
-        count: number of slots.
-    """
+    """The table, with a number of slots."""
 
     def __init__(self, count: int) -> None:
         size = ctypes.sizeof(Slot)

@@ -12,6 +12,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import redis
@@ -20,14 +21,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from tests.waiting import wait_for
 
-from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.jobs import as_error
 from worker.queue.broker import keys, owners
 from worker.queue.broker.inspection import Rules
 from worker.queue.claims import Claims
 from worker.queue.codec import JobResult
 from worker.queue.further_tasks import FurtherTasks
-from worker.queue.outcome import Answers, Outcome
+from worker.queue.outcome import Outcome
 from worker.queue.processes.events import Events
 from worker.queue.processes.keeper import DeadProcess, Keeper
 from worker.queue.processes.process import Limits, Process, revocation_key
@@ -186,7 +186,7 @@ class Worker:
             self._queues,
             self._store,
             self._other,
-            Answers({"retrieve_top_k": (RetrieveTopK, unused)}, unused, self._find, AnsweredTogether(unused, unused)),
+            SimpleNamespace(outcome=self._find, together=AnsweredTogether(unused, unused)),  # type: ignore[arg-type] # all that is used
             self._further(self._store),
             self._rules,
             Limits(0.0, most_jobs, 0, self._bundle, 0.05),

@@ -136,7 +136,7 @@ def test_a_job_is_checked_with_its_bundle_and_not_again(engine: Engine, settings
     assert {*answered} == {*ids}
     delivered = DeliveredJob("retrieve_top_k", "job-1", [{}], {}, {})
     with structlog.testing.capture_logs() as lines:
-        outcome = answers.outcome_of_answered(delivered, time.perf_counter(), answered["job-1"])
+        outcome = answers.outcome(delivered, time.perf_counter(), answered=answered["job-1"])
         assert repr(outcome.result) == "<retrieve_top_k ok>"
         assert isinstance(answers.outcome(delivered, time.perf_counter(), lambda *_: None).result, InvalidJob)
     assert [line["event"] for line in lines] == ["job done", "job failed"]

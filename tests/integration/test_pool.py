@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -18,9 +17,7 @@ from kombu.asynchronous import Hub
 from kombu.entity import Queue
 from tests.waiting import PATIENCE
 
-from retrieval_client.contract.jobs import RetrieveTopK
 from worker.queue.broker import keys
-from worker.queue.outcome import Answers
 from worker.queue.places import Place
 from worker.queue.processes.parts import Processes
 from worker.queue.processes.pool import Pool
@@ -50,7 +47,7 @@ def pool(url: str, make_settings: Callable[..., Settings]) -> Iterator[Pool]:
     app.conf.task_queues = [Queue(QUEUE)]
     unused: Any = None
     together = AnsweredTogether(settings, unused)
-    answers = Answers({"retrieve_top_k": (RetrieveTopK, unused)}, settings, end_process, together)
+    answers: Any = SimpleNamespace(outcome=end_process, together=together)
     app.processes = Processes(app, settings, RULES, answers)
     app.processes.consumer = SimpleNamespace(controller=None, event_dispatcher=None)
     running = Pool(1, app=app, initargs=(app, "w@host"))
@@ -135,7 +132,7 @@ def test_a_cold_stop_during_a_warm_one_does_not_wait_for_jobs(
 ) -> None:
     """SIGQUIT may come when Celery has closed its consumer, and not stopped the pool: the job is requeued."""
     processes = pool.app.processes
-    processes._answers = replace(processes._answers, find=hang)
+    processes._answers.outcome = hang
     pool.options["timeout"] = 3  # after which the job would fail
     pool.app.conf.worker_soft_shutdown_timeout = 0.1
     broker.lpush(QUEUE, envelope("1"))

@@ -16,7 +16,8 @@ from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.errors import InternalError, InvalidJob, NotAuthorised, SettingsError, TimedOut, Unavailable
 from worker.queue import codec
 from worker.queue.broker.inspection import OUTAGE_HEADER, DeliveredJob
-from worker.queue.outcome import Answers, Outcome, outcome_of
+from worker.queue.metrics import Metrics
+from worker.queue.outcome import Answers, Outcome
 from worker.queue.together import AnsweredTogether
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Engine:
 def answering(answer: Callable[..., Any], settings: Settings) -> Answers:
     """Answers every job by one function."""
     together = AnsweredTogether(settings, lambda: pytest.fail("no bundle here"))
-    return Answers({"retrieve_top_k": (RetrieveTopK, answer)}, settings, outcome_of, together)
+    return Answers({"retrieve_top_k": (RetrieveTopK, answer)}, settings, Metrics(settings.metrics), together)
 
 
 def tried(answers: Answers, headers: dict[str, Any], *args: Any, kwargs: Any = None) -> Outcome:

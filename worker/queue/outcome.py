@@ -61,22 +61,62 @@ class Outcome(NamedTuple):
     pause: float = 0.0
 
 
-def outcome_of(
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Finds the outcomes of jobs of all tasks, and counts them.
+
+    Attributes:
+        tasks: type of job, and what answers one, by the task's name.
+        settings: the worker's settings.
+        metrics: counts jobs, once it is started.
+        together: answers jobs of a bundle.
+    """
+
+    tasks: Mapping[str, tuple[type[Any], Answer[Any]]]
+    settings: Settings
+    metrics: Metrics
+    together: AnsweredTogether
+
+    def outcome(
+        self,
+        job: DeliveredJob,
+        started: float,
+        report: Report = lambda *_: None,
+        answered: AnsweredJob | None = None,
+    ) -> Outcome:
+        """Return a job's outcome; any error is one of the contract, anything unforeseen an `InternalError`.
+
+        `started` is when it began, by `time.perf_counter`; `answered` is its answer, if it was answered with others.
+        """
+        model, answer = self.tasks[job.task]
+        started -= answered.seconds if answered else 0.0
+        counted = "interrupted"
+        result: dict[str, Any] | None = None
+
+        def keeping(parsed: Any, context: JobContext) -> dict[str, Any]:
+            nonlocal result
+            result = answered.answer if answered else answer(parsed, context)
+            return result
+
+        try:
+            checked = answered.checked if answered else None
+            outcome = _outcome_of(job, model, keeping, self.settings, started, checked, report)
+            counted = {"SUCCESS": "ok", "RETRY": "delayed"}.get(outcome.state, type(outcome.result).__name__)
+        finally:
+            self.metrics.job(job.task, counted, time.perf_counter() - started, result)
+        return outcome
+
+
+def _outcome_of(
     job: DeliveredJob,
     model: type[JobT],
     answer: Answer[JobT],
     settings: Settings,
     started: float,
-    checked: tuple[JobT, JobContext] | None = None,
-    report: Report = lambda *_: None,
+    checked: tuple[JobT, JobContext] | None,
+    report: Report,
 ) -> Outcome:
-    """Check and answer one delivered job, and write one log line.
-
-    `started` is when it began, by `time.perf_counter`; `checked` has the job and its context, if it was checked before.
-
-    Returns:
-        Its outcome; any error is one of the contract, anything unforeseen an `InternalError`.
-    """
+    """Check and answer one job, unless it was checked before, and write one log line."""
     run: dict[str, str] = {}
     try:
         with time_limit.Interruptible():
@@ -105,60 +145,6 @@ def outcome_of(
         return Outcome("FAILURE", InternalError(sentence))
     _log("job done", job, started, **run, rows=rows, outcome=summary)
     return Outcome("SUCCESS", done)
-
-
-def counted_outcome_of(
-    metrics: Metrics,
-    job: DeliveredJob,
-    model: type[JobT],
-    answer: Answer[JobT],
-    settings: Settings,
-    started: float,
-    *checked_and_report: Any,
-) -> Outcome:
-    """Return the same as `outcome_of`, and add the job to the metrics."""
-    counted = "interrupted"
-    answered: dict[str, Any] | None = None
-
-    def keeping(parsed: JobT, context: JobContext) -> dict[str, Any]:
-        nonlocal answered
-        answered = answer(parsed, context)
-        return answered
-
-    try:
-        outcome = outcome_of(job, model, keeping, settings, started, *checked_and_report)
-        counted = {"SUCCESS": "ok", "RETRY": "delayed"}.get(outcome.state, type(outcome.result).__name__)
-    finally:
-        metrics.job(job.task, counted, time.perf_counter() - started, answered)
-    return outcome
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """Finds the outcomes of jobs of all tasks.
-
-    Attributes:
-        tasks: type of job, and what answers one, by the task's name.
-        settings: the worker's settings.
-        find: `outcome_of`, or one like it.
-        together: answers jobs of a bundle.
-    """
-
-    tasks: Mapping[str, tuple[type[Any], Answer[Any]]]
-    settings: Settings
-    find: Callable[..., Outcome]
-    together: AnsweredTogether
-
-    def outcome(self, job: DeliveredJob, started: float, report: Report) -> Outcome:
-        """Return a job's outcome; see `outcome_of`."""
-        model, answer = self.tasks[job.task]
-        return self.find(job, model, answer, self.settings, started, None, report)
-
-    def outcome_of_answered(self, job: DeliveredJob, started: float, answered: AnsweredJob) -> Outcome:
-        """Return the outcome of a job that was answered with others."""
-        model, _ = self.tasks[job.task]
-        begun = started - answered.seconds
-        return self.find(job, model, lambda *_: answered.answer, self.settings, begun, answered.checked)
 
 
 def _check_principal(context: JobContext) -> None:

@@ -9,7 +9,7 @@ from retrieval_client.contract.registry import TASKS
 from retrieval_client.contract.run_jobs import VerifyRuns
 from worker.jobs import drift
 from worker.jobs.drift import VERIFY_RUNS
-from worker.queue.outcome import Answers, counted_outcome_of, outcome_of
+from worker.queue.outcome import Answers
 from worker.queue.together import AnsweredTogether
 
 if TYPE_CHECKING:
@@ -37,8 +37,7 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
         handlers[VERIFY_RUNS] = VerifyRuns, lambda _, __: verify(engine().verifying)
     for name in handlers:
         _define(app, name)
-    find = partial(counted_outcome_of, metrics) if settings.metrics.on else outcome_of
-    return Answers(handlers, settings, find, AnsweredTogether(settings, engine))
+    return Answers(handlers, settings, metrics, AnsweredTogether(settings, engine))
 
 
 def _define(app: Celery, name: str) -> None:

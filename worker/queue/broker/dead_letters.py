@@ -88,7 +88,7 @@ def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[s
         "reason": refusal.reason,
         "error": type(refusal.error).__name__,
         "message": refusal.error.message,
-        "task": refusal.task or refusal.called,
+        "task": refusal.task,
         "task_id": "" if _may_hold_token(task_id.encode()) else task_id,
         "digest": "" if is_excerpt(raw) else f"sha256:{hashlib.sha256(raw).hexdigest()}",
         "bytes": sent_bytes(raw),

@@ -108,16 +108,14 @@ class Refusal:
         reason: the dead letter's reason code.
         error: the error for its sender.
         id: the task id, if one could be read.
-        task: name of the task, if this worker has it.
-        called: name of a task that this worker does not have, in printable form.
+        task: name of the task, in printable form; empty: not known.
         may_kill: True: reading the message may kill whoever does.
     """
 
     reason: Reason
     error: RetrievalError
     id: str | None = None
-    task: str | None = None
-    called: str = ""
+    task: str = ""
     may_kill: bool = False
 
 
@@ -150,7 +148,7 @@ def inspect(raw: bytes, rules: Rules, now: datetime | None) -> DeliveredJob | De
     if not is_id(task_id, rules):
         return Refusal("malformed", InvalidJob(f"expected 1 to {rules.max_id} printable characters", "headers.id"))
     if not isinstance(task, str) or (rules.tasks is not None and task not in rules.tasks):
-        return Refusal("unknown_task", DeadLettered("this worker has no such task"), task_id, called=shown_name(task))
+        return Refusal("unknown_task", DeadLettered("this worker has no such task"), task_id, shown_name(task))
     try:
         return _task_message(envelope, headers, rules, now)
     except InvalidJob as error:
@@ -282,11 +280,7 @@ def _check_priority(envelope: Mapping[str, Any]) -> None:
 
 
 def _due(headers: Mapping[str, Any], now: datetime) -> datetime | None:
-    """Return the due time of a message; None: now.
-
-    Raises:
-        _Expired: it has expired, or will have when it is due.
-    """
+    """Return the due time of a message; None: now. One that has expired, or will have when it is due, is refused."""
     eta, expires = _moment(headers, "eta"), _moment(headers, "expires")
     due = eta if eta is not None and eta > now else None
     if expires is not None and expires <= (due or now):

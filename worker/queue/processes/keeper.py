@@ -9,6 +9,7 @@ import contextlib
 import queue
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import redis
@@ -65,6 +66,7 @@ class _UnstoredError(Exception):
     """The outcome of a job could not be stored yet."""
 
 
+@dataclass(eq=False)
 class Keeper:
     """The thread. Its clients are its own; `slots` returns those of the processes that live, by number.
 
@@ -73,24 +75,16 @@ class Keeper:
         stuck: number → last sign of life of the processes that count as stopped.
     """
 
-    def __init__(
-        self,
-        client: redis.Redis,
-        store: RecordStore,
-        further: FurtherTasks,
-        name: str,
-        queues: Sequence[str],
-        slots: Callable[[], Mapping[int, Slot]],
-        rules: Rules,
-    ) -> None:
-        self._client = client
-        self._store = store
-        self._further = further
-        self._name = name
-        self._queues = queues
-        self._slots = slots
-        self._rules = rules
-        self._tidier = Tidier(client)
+    _client: redis.Redis
+    _store: RecordStore
+    _further: FurtherTasks
+    _name: str
+    _queues: Sequence[str]
+    _slots: Callable[[], Mapping[int, Slot]]
+    _rules: Rules
+
+    def __post_init__(self) -> None:
+        self._tidier = Tidier(self._client)
         self._clock = ServerClock(time.monotonic)
         self._dead: queue.SimpleQueue[DeadProcess] = queue.SimpleQueue()
         self._unsettled: list[DeadProcess] = []
@@ -189,12 +183,11 @@ class Keeper:
         life = STOPPING_LIFE_SECONDS if self._is_stopping else LIFE_SECONDS
         try:
             slots = self._slots()
-            for slot in slots.values():
-                self._renew_slot(slot, now, life)
+            values = {name: value for slot in slots.values() for name, value in self._owner_values(slot, now).items()}
             for process in self._unsettled:  # else it would be requeued as of a dead worker
-                values = dict.fromkeys(process.slot.places, keys.owner_value(self._name, 0))
-                if values:
-                    renew(self._client.execute_command, values, life)
+                values |= dict.fromkeys(process.slot.places, keys.owner_value(self._name, 0))
+            if values:
+                renew(self._client.execute_command, values, life)
             self._find_stuck(slots)
         except (redis.RedisError, OSError) as error:
             self._renewals.failed(error, now)
@@ -203,16 +196,15 @@ class Keeper:
             self._renewals.renewed()
         self._next_beat = now + (STOPPING_BEAT_SECONDS if self._is_stopping else BEAT_SECONDS)
 
-    def _renew_slot(self, slot: Slot, now: float, life: int) -> None:
-        """Renew a process's owners, with the number of jobs that it ended, and when what it runs began."""
+    def _owner_values(self, slot: Slot, now: float) -> dict[str, str]:
+        """Return the values of a process's owners: how many jobs each has ended, and when what it runs began."""
         began = self._clock.read(self._client).timestamp() - (now - slot.since) if slot.running else None
         values = {}
         for place in slot.places:
             queue, owner = keys.parse_inflight(place)
             ended = slot.queue_ended[self._queues.index(queue)] if owner.endswith("a") else 0
             values[place] = keys.owner_value(self._name, ended, began if place == slot.place else None)
-        if values:
-            renew(self._client.execute_command, values, life)
+        return values
 
     def _find_stuck(self, slots: Mapping[int, Slot]) -> None:
         """Find processes that, look after look, neither run a job nor give a sign of life."""

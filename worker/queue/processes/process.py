@@ -14,7 +14,7 @@ import resource
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -84,38 +84,27 @@ class _UnstoredError(Exception):
     """Outcomes could not be stored, and the process must stop."""
 
 
+@dataclass(eq=False)
 class Process:
     """A pool process; the client of its store is not that of the broker.
 
     `queues` are in an order that the main process knows; `parent` is a file that can be read once that one is gone.
     """
 
-    def __init__(
-        self,
-        claims: Claims,
-        queues: Sequence[str],
-        store: RecordStore,
-        client: redis.Redis,
-        answers: Answers,
-        further: FurtherTasks,
-        rules: Rules,
-        limits: Limits,
-        head: Head,
-        slot: Slot,
-        events: Events,
-        parent: int,
-    ) -> None:
-        self._claims = claims
-        self._queues = queues
-        self._store = store
-        self._client = client
-        self._answers = answers
-        self._further = further
-        self._rules = rules
-        self._limits = limits
-        self._head = head
-        self._slot = slot
-        self._events = events
+    _claims: Claims
+    _queues: Sequence[str]
+    _store: RecordStore
+    _client: redis.Redis
+    _answers: Answers
+    _further: FurtherTasks
+    _rules: Rules
+    _limits: Limits
+    _head: Head
+    _slot: Slot
+    _events: Events
+    parent: InitVar[int]
+
+    def __post_init__(self, parent: int) -> None:
         self._clock = ServerClock(time.monotonic)
         self._wake = Waker(parent)
         self._claim_limit = 1
@@ -293,7 +282,7 @@ class Process:
         for claimed in jobs:
             if claimed.job.id in answered:
                 self._events.starting(claimed.job)
-                outcome = self._answers.outcome_of_answered(claimed.job, started, answered[claimed.job.id])
+                outcome = self._answers.outcome(claimed.job, started, answered=answered[claimed.job.id])
                 ended.append((claimed, outcome))
         self._end(ended, started)
         for position, claimed in enumerate(jobs):
@@ -424,7 +413,7 @@ def _record_of(claimed: ClaimedJob, outcome: Outcome) -> Record:
 def _refuse_for_deliveries(message: ClaimedMessage, task_id: str | None, task: str | None) -> Refusal:
     count = message.count
     error = DeadLettered(f"the job was delivered {count} times without an answer: it may be killing its worker")
-    return Refusal("max_deliveries", error, task_id, task, may_kill=task is None)
+    return Refusal("max_deliveries", error, task_id, task or "", may_kill=task is None)
 
 
 def _refuse_failed(claimed: ClaimedJob, result: JobResult | RetrievalError) -> Refusal | None:

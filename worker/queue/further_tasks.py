@@ -14,7 +14,7 @@ from worker.adapters import logs
 from worker.queue import records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from celery import Celery
 
@@ -97,15 +97,12 @@ class FurtherTasks:
             ids = [options["task_id"] for options in _chained(chain) if options.get("task_id")]
             self._store.put([records.compose(task_id, state, result) for task_id in ids])
             for errback in request.errbacks or []:
-                self._signature(errback).apply_async((request.id,), **family)
+                self._app.signature(errback).apply_async((request.id,), **family)
             return
         for callback in request.callbacks or []:
-            self._signature(callback).apply_async((result,), **family)
+            self._app.signature(callback).apply_async((result,), **family)
         if chain:
-            self._signature(chain.pop()).apply_async((result,), chain=chain, **family)
-
-    def _signature(self, fields: Mapping[str, Any]) -> Any:
-        return self._app.signature(fields)
+            self._app.signature(chain.pop()).apply_async((result,), chain=chain, **family)
 
 
 def _chained(chain: Sequence[Any] | None) -> Iterator[dict[str, Any]]:

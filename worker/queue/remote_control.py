@@ -141,7 +141,7 @@ class Node(pidbox.Node):
         """Check that a command is allowed.
 
         Raises:
-            Refused: it is not allowed.
+            RefusedCommand: it is not allowed.
         """
         known = ALLOWED.get(command.method)
         if known is not None:
@@ -203,7 +203,7 @@ def _read(body: Any, hostname: str, replies: str) -> Command | None:
     """Return a control message's command; None if it is addressed to other workers.
 
     Raises:
-        Refused, ValueError, TypeError, LookupError: it is malformed.
+        RefusedCommand, ValueError, TypeError, LookupError: it is malformed.
     """
     method, arguments = body["method"], body.get("arguments") or {}
     if not isinstance(method, str) or not isinstance(arguments, dict):

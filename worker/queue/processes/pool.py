@@ -148,11 +148,6 @@ class Pool(BasePool):
     def _slots(self) -> dict[int, Slot]:
         return {number: member.slot for number, member in [*self.members.items()]}
 
-    @property
-    def hostname(self) -> str:
-        """Name of the worker."""
-        return str(self.options["initargs"][1])
-
     def _maintain(self) -> None:
         """Fork what is missing, each no sooner than it may be; a free place beyond these does not end their pauses."""
         if self._is_ending:
@@ -198,7 +193,8 @@ class Pool(BasePool):
             threading.Thread(target=_end_alone, args=(self._alive, self._hard_seconds), daemon=True).start()
             self.app.set_current()
             signals.worker_process_init.send(sender=None)
-            self.app.processes.run(slot, self.table.head, self.hostname, self._limits, self._alive)
+            _, hostname = self.options["initargs"]
+            self.app.processes.run(slot, self.table.head, hostname, self._limits, self._alive)
             signals.worker_process_shutdown.send(sender=None, pid=os.getpid(), exitcode=0)
             status = 0
         except Exception as error:  # noqa: BLE001 -- the main process forks another one

@@ -58,7 +58,7 @@ def test_a_record_is_what_celery_would_store(state: str, ids: dict[str, str]) ->
     app = Celery(set_as_current=False, backend=NOWHERE)
     meta = app.backend._get_result_meta("value", state, None, Context(id="job", children=[], **ids))
     theirs = json.loads(codec.dumps({**meta, "task_id": "job"}))
-    ours = json.loads(compose("job", state, "value", group=ids.get("group"), parent=ids.get("parent_id")).value)
+    ours = json.loads(compose("job", state, "value", ids).value)
     for record in (ours, theirs):
         date = record["date_done"]
         record["date_done"] = date and datetime.fromisoformat(date).utcoffset()

@@ -95,13 +95,7 @@ class ClaimedMessage:
 
 
 def renew(ask: Callable[..., Any], values: Mapping[str, str], life: int = LIFE_SECONDS) -> None:
-    """Renew the owners of lists, or register them.
-
-    Args:
-        ask: sends a command and returns its reply, as `redis.Redis.execute_command` does.
-        values: list → value of its owner's key; see `keys.owner_value`.
-        life: seconds until they count as dead.
-    """
+    """Renew the owners of lists for some seconds, or register them: list → value of its owner's key."""
     names = [keys.owner_key(keys.parse_inflight(place)[1]) for place in values]
     _RENEW.run(ask, [keys.OWNERS, *names], life, *itertools.chain.from_iterable(values.items()))
 
@@ -114,14 +108,9 @@ class Tidier:
         self._may_end = True
 
     def tidy(self, place: str, mode: str = UNCOUNTED) -> int:
-        """End an owner's connection, requeue its list, and forget it; safe to repeat.
+        """End an owner's connection, requeue its list, and forget it; return the number of messages. Safe to repeat.
 
-        Args:
-            place: its list.
-            mode: what counts; or the digest of the message that ended a process.
-
-        Returns:
-            The number of messages.
+        The mode says what counts, or is the digest of the message that ended a process.
         """
         queue, owner = keys.parse_inflight(place)
         has_ended = self._end_connection(owner)
@@ -339,14 +328,9 @@ class Claims:
         self.take(0)
 
     def wait(self, seconds: float, wake: int = -1) -> list[ClaimedMessage]:
-        """Acknowledge as `take` does, and wait for a message on all queues.
+        """Acknowledge as `take` does, and wait for a message on all queues, for some seconds at most.
 
-        Args:
-            seconds: how long at most.
-            wake: number of a file that ends the wait if it can be read.
-
-        Returns:
-            The messages that arrived; more than one if several queues had one at once.
+        The file `wake` ends the wait if it can be read. Several queues may have a message at once.
         """
         self.acknowledge()
         if (pause := self._refused_until - time.monotonic()) > 0:

@@ -30,7 +30,6 @@ from worker.core.observations import of_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from wsgiref.simple_server import WSGIServer
 
     from prometheus_client import Metric
 
@@ -131,7 +130,6 @@ class Metrics:
         self._settings = settings
         self._depths = depths
         self._place = ""
-        self._server: WSGIServer | None = None
         self._exits = contextlib.ExitStack()
         self._families: dict[str, Any] = {}
 
@@ -167,13 +165,13 @@ class Metrics:
         registry.register(_Depths(self._depths))
         where = self._settings
         try:
-            self._server, _ = start_http_server(where.port, where.address, registry)
+            server, _ = start_http_server(where.port, where.address, registry)
         except OSError as error:
             raise SettingsError(
                 f"the setting metrics.port: {where.address} port {where.port}: {error.strerror}"
             ) from None
-        self._exits.callback(self._server.server_close)
-        self._exits.callback(self._server.shutdown)
+        self._exits.callback(server.server_close)
+        self._exits.callback(server.shutdown)
 
     def _private_folder(self) -> str:
         folder = tempfile.mkdtemp(prefix="retrieval-metrics-")
@@ -183,9 +181,6 @@ class Metrics:
     def forked(self, process: int) -> None:
         """Switch to a pool process's slot, after a fork, by its number in the pool."""
         self._place = f"{self._place.partition('-')[0]}-{process}"
-        if self._server is not None:
-            # The main process listens; an inherited socket would keep the port in use after its death.
-            self._server.socket.close()
 
     def close(self) -> None:
         """Release the slot, stop listening, remove a private folder."""
@@ -197,16 +192,10 @@ class Metrics:
             return
         try:
             for metric, labels, value in of_job(task, outcome, seconds, answer):
-                self._add(metric, labels, value)
+                child = self._families[metric].labels(*labels)
+                (child.inc if isinstance(child, Counter) else child.observe)(value)
         except Exception as error:  # noqa: BLE001 -- a full disk must not cost a job that is already answered
             log.warning("metrics not written", error=type(error).__name__, where=logs.where(error))
-
-    def _add(self, metric: str, labels: tuple[str, ...], value: float) -> None:
-        child = self._families[metric].labels(*labels)
-        if isinstance(child, Counter):
-            child.inc(value)
-        else:
-            child.observe(value)
 
 
 class _Files:

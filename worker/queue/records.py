@@ -15,7 +15,7 @@ from worker.queue import codec
 from worker.queue.lua import Script
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import redis
 
@@ -42,26 +42,26 @@ def compose(
     task_id: str,
     state: str,
     result: Any,
+    headers: Mapping[str, Any] | None = None,
     *,
-    group: str | None = None,
-    parent: str | None = None,
     replaceable: bool = False,
 ) -> Record:
     """Compose a record as Celery does, without the stack trace, which stays in the worker's log.
 
-    It is replaceable if a job of that id may end otherwise still: anybody may have written the id on a message that is
-    refused. Such a record begins otherwise than a final one.
+    The job's headers name its group and its parent. A record is replaceable if a job of that id may end otherwise
+    still: anybody may have written the id on a message that is refused. It begins otherwise than a final one.
     """
+    headers = headers or {}
     if isinstance(result, RetrievalError):
         result = {"exc_type": type(result).__name__, "exc_message": result.args, "exc_module": ON_THE_WIRE}
     begin = {"result": result, "status": state} if replaceable else {"status": state, "result": result}
-    of_request = {"group_id": group, "parent_id": parent}
+    ids = {"group_id": headers.get("group"), "parent_id": headers.get("parent_id")}
     value = {
         **begin,
         "traceback": None,
         "children": [],
         "date_done": datetime.now(UTC).isoformat() if state in READY_STATES else None,
-        **{name: value for name, value in of_request.items() if value},
+        **{name: value for name, value in ids.items() if value},
         "task_id": task_id,
     }
     return Record(task_id, codec.dumps(value))

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeGuard
 
 from retrieval_client.errors import DeadLettered, InvalidJob, RetrievalError
 from retrieval_client.json_values import as_integer
@@ -119,13 +119,8 @@ class Refusal:
     may_kill: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DelayedMessage:
-    """Message that is not due yet; its body was not inspected.
-
-    Attributes:
-        due: its due time (Unix time).
-    """
+class DelayedMessage(NamedTuple):
+    """Message that is not due yet, with its due time (Unix time); its body was not inspected."""
 
     due: float
 

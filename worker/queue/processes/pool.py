@@ -454,7 +454,7 @@ def _has_ended(pipe: int, seconds: float) -> bool:
 
 
 def _leave_parents_files(kept: set[int]) -> None:
-    """Let go of the main process's connections and event loop.
+    """Let go of the main process's connections, event loop, and port of metrics.
 
     Their numbers stay taken, so that what this process opens is not closed by what it inherited.
     """

@@ -311,8 +311,9 @@ class Process:
         """Store outcomes; delay jobs that will be retried, and dead-letter those whose message is at fault."""
         self._slot.state = State.STORING
         seconds = (time.perf_counter() - started) / max(1, len(ended))
-        final = [(claimed, outcome) for claimed, outcome in ended if outcome.state != "RETRY"]
-        self._store_all([_record_of(claimed, outcome) for claimed, outcome in final if claimed.job.keeps_result])
+        final = [(claimed.job, outcome) for claimed, outcome in ended if outcome.state != "RETRY"]
+        kept = [(job, outcome) for job, outcome in final if job.keeps_result]
+        self._store_all([records.compose(job.id, outcome.state, outcome.result, job.headers) for job, outcome in kept])
         for claimed, outcome in ended:
             if outcome.state == "RETRY":
                 self._retry(claimed, outcome)
@@ -402,12 +403,6 @@ def _peak_kib() -> float:
     """Return the most memory that this process has had."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 1024 if sys.platform == "darwin" else peak
-
-
-def _record_of(claimed: ClaimedJob, outcome: Outcome) -> Record:
-    job, headers = claimed.job, claimed.job.headers
-    group, parent = headers.get("group"), headers.get("parent_id")
-    return records.compose(job.id, outcome.state, outcome.result, group=group, parent=parent)
 
 
 def _refuse_for_deliveries(message: ClaimedMessage, task_id: str | None, task: str | None) -> Refusal:

@@ -14,7 +14,7 @@ from celery.app import control as celery_control
 from kombu import pidbox
 
 from worker.adapters import logs
-from worker.settings.serving import QUEUES, ControlCommand
+from worker.settings.serving import ControlCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,8 +70,6 @@ ALLOWED: dict[str, dict[str, Callable[[object], bool]]] = {
 
 NOT_READY = "not ready: no process of the pool has started; the worker's log says why"
 """Error in the reply to `ping`, in place of its ``pong``."""
-
-_QUEUE_COMMANDS = {"add_consumer", "cancel_consumer"}
 
 
 class RefusedCommand(Exception):
@@ -154,8 +152,6 @@ class Node(pidbox.Node):
             raise RefusedCommand(
                 "this command is not allowed: worker.remote_control in the worker's settings may name it"
             )
-        if command.method in _QUEUE_COMMANDS and command.arguments.get("queue") not in QUEUES:
-            raise RefusedCommand(f"no such queue: expected one of {', '.join(QUEUES)}")
         self._check_size(command)
 
     def _check_size(self, command: Command) -> None:

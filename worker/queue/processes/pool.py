@@ -279,8 +279,7 @@ class Pool(BasePool):
     @property
     def jobs_running(self) -> int:
         """Number of jobs that run."""
-        slots = [member.slot for member in self.members.values() if member.slot.state in (State.RUNNING, State.STORING)]
-        return sum(slot.count if slot.together else min(1, slot.count) for slot in slots)
+        return sum(job.is_running for _, job in self.running())
 
     @property
     def jobs_ended(self) -> int:

@@ -15,9 +15,9 @@ from worker.adapters import logs
 from worker.app import celery_settings
 from worker.jobs.engine import Engine
 from worker.queue import tasks
+from worker.queue.broker.inspection import DeliveredJob
 from worker.queue.codec import JobResult
 from worker.queue.metrics import Metrics
-from worker.queue.outcome import DeliveredJob
 
 _OURS = ("broker_transport", "worker_pool", "worker_consumer", "worker_autoscaler", "worker_cancel_long_running")
 

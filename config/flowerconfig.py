@@ -5,7 +5,6 @@ without it Flower refuses its API, and shows its pages to any client of the port
 """
 
 import os
-import time
 
 from worker.queue.broker.dead_letters import watcher
 from worker.queue.metrics import show_shared
@@ -28,4 +27,4 @@ natural_time = False
 settings = load()
 # Flower's user may count dead letters, and not read them: so it can't tell how old the oldest is.
 broker = settings.broker_url.get_secret_value()
-show_shared(settings.metrics.folder, watcher(broker, QUEUES, time.time, ages=False))
+show_shared(settings.metrics.folder, watcher(broker, QUEUES, ages=False))

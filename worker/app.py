@@ -51,7 +51,7 @@ def create_app(settings: Settings) -> Celery:
     app.control_cls = remote_control.Control
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
-    metrics = Metrics(settings.metrics, watcher(settings.broker_url.get_secret_value(), QUEUES, time.time))
+    metrics = Metrics(settings.metrics, watcher(settings.broker_url.get_secret_value(), QUEUES))
     answers = tasks.register(app, settings, process.engine, metrics)
     app.processes = Processes(app, settings, rules(settings), answers)
     _connect_signals(app, settings, process, metrics)

@@ -60,7 +60,7 @@ def test_after_a_kill_page_and_doctor_tell_who_holds_what(
 ) -> None:
     """Of each worker by its name, until another one has requeued it: then it is told of no more, and listed nowhere."""
     environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50")
-    overview = Overview(stack.redis.url(0, "inspector"), QUEUES, time.time)
+    overview = Overview(stack.redis.url(0, "inspector"), QUEUES)
     with celery_worker(environment, tmp_path / "killed.log", "--concurrency=2") as killed:
         name = f"{socket.gethostname()[:40]}-{killed.pid}"
         ids = [client.enqueue(JOB) for _ in range(2)]

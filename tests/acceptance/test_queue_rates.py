@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from tests.waiting import wait_for
@@ -36,7 +35,7 @@ def test_what_ends_is_counted_job_by_job(
     stack: Stack, broker: Any, client: Client, worker_environment: Any, worker_log: Path
 ) -> None:
     """By the worker's own user of Redis; a message that nobody takes has arrived and not ended."""
-    overview = Overview(stack.redis.url(0, "worker"), QUEUES, time.time)
+    overview = Overview(stack.redis.url(0, "worker"), QUEUES)
     with celery_worker(worker_environment(), worker_log, "--concurrency=1", queues="retrieval"):
         assert overview.look(0).rates == {}
         for answer in [client.enqueue(JOB) for _ in range(JOBS)]:

@@ -12,6 +12,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import redis
@@ -20,14 +21,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from tests.waiting import wait_for
 
-from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.jobs import as_error
 from worker.queue.broker import keys, owners
 from worker.queue.broker.inspection import Rules
 from worker.queue.claims import Claims
 from worker.queue.codec import JobResult
 from worker.queue.further_tasks import FurtherTasks
-from worker.queue.outcome import Answers, Outcome
+from worker.queue.outcome import Outcome
 from worker.queue.processes.events import Events
 from worker.queue.processes.keeper import DeadProcess, Keeper
 from worker.queue.processes.process import Limits, Process, revocation_key
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from retrieval_client.errors import RetrievalError
-    from worker.queue.outcome import DeliveredJob
+    from worker.queue.broker.inspection import DeliveredJob
     from worker.queue.processes.keeper import Cause
 
 QUEUE, OTHER = "retrieval", "pipeline"
@@ -99,13 +99,13 @@ class Worker:
         self._bundle = bundle
         self.slot = self._table.slots[0]
         self._claims = Claims(self._connect("claims"), self._queues, "host-1", self.slot.announce, rules.max_bytes)
-        self._store = RecordStore(self._connect("records"), is_on_broker=True)
+        self._store = RecordStore(self._connect("records"), _KEPT_SECONDS, is_on_broker=True)
         self._other = self._connect("other")
         client = self._connect("keeper")
-        store = RecordStore(client, is_on_broker=True)
+        store = RecordStore(client, _KEPT_SECONDS, is_on_broker=True)
         further = self._further(store)
         slots = {0: self.slot}
-        self.keeper = Keeper(client, store, further, "host-1", self._queues, lambda: slots, rules, _KEPT_SECONDS)
+        self.keeper = Keeper(client, store, further, "host-1", self._queues, lambda: slots, rules)
         self.jobs: list[DeliveredJob] = []
         self.answer: Callable[[DeliveredJob], Outcome] = lambda _: DONE
 
@@ -114,7 +114,7 @@ class Worker:
         return self._clients.enter_context(client)
 
     def _further(self, store: RecordStore) -> FurtherTasks:
-        return FurtherTasks(self._app, store, _KEPT_SECONDS)
+        return FurtherTasks(self._app, store)
 
     def __enter__(self) -> Self:
         return self
@@ -173,7 +173,7 @@ class Worker:
 
     def settle(self, cause: Cause = "") -> None:
         """Requeue what the process held, as if it were gone, and why."""
-        self.keeper._settle(DeadProcess.of(self.slot, cause))
+        self.keeper._settle(DeadProcess(self.slot, cause))
 
     def revoke(self, task_id: str) -> None:
         """Revoke a job."""
@@ -186,10 +186,10 @@ class Worker:
             self._queues,
             self._store,
             self._other,
-            Answers({"retrieve_top_k": (RetrieveTopK, unused)}, unused, self._find, AnsweredTogether(unused, unused)),
+            SimpleNamespace(outcome=self._find, together=AnsweredTogether(unused, unused)),  # type: ignore[arg-type] # all that is used
             self._further(self._store),
             self._rules,
-            Limits(0.0, most_jobs, 0, self._bundle, 0.05, _KEPT_SECONDS),
+            Limits(0.0, most_jobs, 0, self._bundle, 0.05),
             self._table.head,
             self.slot,
             Events(self._app, "w@host", self._table.head),

@@ -108,7 +108,7 @@ class Worker:
         self._client.connection_pool.connection_class = type("Connection", (_Connection,), {"worker": self})
         turn_of = TURNS.__getitem__ if run.is_fair else None
         self._claims = claims.Claims(self._client, [QUEUE], name, self.announce, turn_of=turn_of)
-        self._store = records.RecordStore(self._client, is_on_broker=True)
+        self._store = records.RecordStore(self._client, 60, is_on_broker=True)
 
     def announce(self, places: Sequence[str]) -> None:
         self.announced = places
@@ -173,7 +173,7 @@ class Worker:
                 self._claims.delay(message, 0)
                 continue
             outcome = records.compose(text, "SUCCESS", f"{self.name} {number}")
-            self._persist(partial(self._store.put, [records.Record(text, outcome, 60)]))
+            self._persist(partial(self._store.put, [outcome]))
             if text == REFUSED:
                 dead_letters.dead_letter(self._client, QUEUE, message.place, message.raw, {"original": text}, Rules())
             else:

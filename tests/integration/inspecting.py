@@ -60,7 +60,7 @@ def named(user: str = "alice") -> NamedVisitor:
 @contextlib.contextmanager
 def served(engine: Engine, settings: Settings, **options: Any) -> Iterator[str]:
     """The address of the pages."""
-    overview = Overview(settings.broker_url.get_secret_value(), QUEUES, time.time)
+    overview = Overview(settings.broker_url.get_secret_value(), QUEUES)
     app = make_app(settings, engine, overview, **options)
     listening = socket.create_server(("127.0.0.1", 0))
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -278,7 +278,7 @@ def test_no_more_is_taken_beyond_a_budget_of_bytes(broker: redis.Redis, process:
 
 def test_views_count_a_worker_once(server: Redis, broker: redis.Redis, process: Callable[..., Claims]) -> None:
     """However many processes and queues it has; they see what it holds, of which queue."""
-    overview = Overview(server.url(0, "inspector"), [QUEUE, OTHER], lambda: 0.0)
+    overview = Overview(server.url(0, "inspector"), [QUEUE, OTHER])
     claims, other = process(QUEUE, OTHER), process(QUEUE, OTHER)
     fill(broker, *"012")
     fill(broker, "3", queue=OTHER)
@@ -291,7 +291,7 @@ def test_views_tell_a_dead_worker_as_long_as_it_holds_something(
     server: Redis, broker: redis.Redis, process: Callable[..., Claims]
 ) -> None:
     """Its messages come back within seconds if a worker is alive; whoever is gone and holds nothing is no worker."""
-    overview = Overview(server.url(0, "inspector"), [QUEUE, OTHER], lambda: 0.0)
+    overview = Overview(server.url(0, "inspector"), [QUEUE, OTHER])
     fill(broker, *"01")
     process().take(1)
     declare_dead(broker)

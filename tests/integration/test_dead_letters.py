@@ -19,7 +19,7 @@ from worker.queue.broker import dead_letters, keys
 from worker.queue.broker.dead_letters import watcher
 from worker.queue.broker.inspection import Rules
 from worker.queue.metrics import Metrics
-from worker.queue.records import Record, RecordStore, compose
+from worker.queue.records import RecordStore, compose
 from worker.settings.serving import QUEUES
 
 from .claims import QUEUE, RULES, Worker, envelope, ids, places, stored_failures
@@ -99,8 +99,7 @@ def test_a_job_that_was_answered_is_no_dead_letter(url: str, broker: redis.Redis
     """Each time, only its acknowledgement was lost: its answer stands, and no other follows."""
     for task_id in ("answered", "killer"):
         broker.hset(keys.deliveries(QUEUE), keys.digest(envelope(task_id)), RULES.max_deliveries)
-    record = Record("answered", compose("answered", "SUCCESS", {"status": "ok"}), 60)
-    RecordStore(broker, is_on_broker=True).put([record])
+    RecordStore(broker, 60, is_on_broker=True).put([compose("answered", "SUCCESS", {"status": "ok"})])
     broker.lpush(QUEUE, envelope("answered"), envelope("killer"), envelope("good"))
     with Worker(url) as worker:
         assert worker.take(1) == ["good"]
@@ -276,13 +275,14 @@ def test_metrics_tell_depth_and_age(
     """Of each queue, as Redis has it now, also of what waits for its time; nothing while Redis is away."""
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", "set by the worker, restored by pytest")
     monkeypatch.setattr(values, "ValueClass", values.ValueClass)
-    dead_letter(url, b"rubbish", b"more")
+    minute_ago = int(time.time() - 60) * 1000
+    broker.xadd(keys.dead(QUEUE), {"reason": "malformed"}, id=f"{minute_ago}-0")
+    dead_letter(url, b"rubbish")
     broker.zadd(keys.delayed(QUEUE), {"waits": 1})
     broker.lpush(keys.deferred(QUEUE), "put off")
     unused_port = free_port()
     settings = make_settings(metrics={"port": unused_port})
-    clock = [time.time() + 60]
-    metrics = Metrics(settings.metrics, watcher(url, QUEUES, lambda: clock[0]))
+    metrics = Metrics(settings.metrics, watcher(url, QUEUES))
     metrics.start()
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=180) as answer:
@@ -295,4 +295,4 @@ def test_metrics_tell_depth_and_age(
     assert 'retrieval_delayed_jobs{queue="pipeline"} 0.0' in text
     (age,) = [line for line in text.splitlines() if line.startswith('retrieval_dead_letter_oldest_seconds{queue="retr')]
     assert 60 <= float(age.split()[1]) < 120
-    assert watcher("redis://127.0.0.1:1/0", QUEUES, time.time)() == []
+    assert watcher("redis://127.0.0.1:1/0", QUEUES)() == []

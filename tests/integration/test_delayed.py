@@ -96,11 +96,11 @@ def test_a_full_redis_gives_back_what_it_has(broker: redis.Redis) -> None:
     broker.lpush(keys.deferred(QUEUE), envelope("deferred"))
     broker.config_set("maxmemory", "1")
     try:
+        assert delayed.requeue_deferred(broker, QUEUE, 1) == 1
         delayed.promote(broker, QUEUE)
-        delayed.requeue_deferred(broker, QUEUE, 0, 1)
     finally:
         broker.config_set("maxmemory", "0")
-    assert ids(broker) == ["due", "deferred"]
+    assert ids(broker) == ["deferred", "due"]
     assert places(broker) == {"queue": 2}
 
 

@@ -139,7 +139,7 @@ def test_the_three_faces_show_the_same_facts_of_a_hundred_runs(
     views = RunViews(engine.reading, engine.paths)
     (conflicts,) = {len(views.citations(ALICE, names[10]).conflicts)} - {0} or [0]
     let_time_pass(admin)
-    overview = Overview(settings.broker_url.get_secret_value(), QUEUES, time.time)
+    overview = Overview(settings.broker_url.get_secret_value(), QUEUES)
     seen: Counter[str] = Counter()
     app: Any = make_app(settings, engine, overview, visitor=named())
     with TestClient(app, base_url="http://127.0.0.1") as client:

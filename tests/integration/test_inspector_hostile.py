@@ -80,7 +80,7 @@ def site(
         database, artifacts={"url": str(tmp_path / "files")}, inspector={"evaluations": str(reports)}
     )
     engine = Engine(settings, time.perf_counter)
-    overview = Overview(settings.broker_url.get_secret_value(), QUEUES, time.time)
+    overview = Overview(settings.broker_url.get_secret_value(), QUEUES)
     app: Any = make_app(settings, engine, overview, visitor=named())
     try:
         with TestClient(app, base_url="http://127.0.0.1", follow_redirects=False) as client:

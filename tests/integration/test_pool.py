@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 import time
-from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -18,9 +17,7 @@ from kombu.asynchronous import Hub
 from kombu.entity import Queue
 from tests.waiting import PATIENCE
 
-from retrieval_client.contract.jobs import RetrieveTopK
 from worker.queue.broker import keys
-from worker.queue.outcome import Answers
 from worker.queue.places import Place
 from worker.queue.processes.parts import Processes
 from worker.queue.processes.pool import Pool
@@ -50,7 +47,7 @@ def pool(url: str, make_settings: Callable[..., Settings]) -> Iterator[Pool]:
     app.conf.task_queues = [Queue(QUEUE)]
     unused: Any = None
     together = AnsweredTogether(settings, unused)
-    answers = Answers({"retrieve_top_k": (RetrieveTopK, unused)}, settings, end_process, together)
+    answers: Any = SimpleNamespace(outcome=end_process, together=together)
     app.processes = Processes(app, settings, RULES, answers)
     app.processes.consumer = SimpleNamespace(controller=None, event_dispatcher=None)
     running = Pool(1, app=app, initargs=(app, "w@host"))
@@ -135,7 +132,7 @@ def test_a_cold_stop_during_a_warm_one_does_not_wait_for_jobs(
 ) -> None:
     """SIGQUIT may come when Celery has closed its consumer, and not stopped the pool: the job is requeued."""
     processes = pool.app.processes
-    processes._answers = replace(processes._answers, find=hang)
+    processes._answers.outcome = hang
     pool.options["timeout"] = 3  # after which the job would fail
     pool.app.conf.worker_soft_shutdown_timeout = 0.1
     broker.lpush(QUEUE, envelope("1"))
@@ -156,6 +153,7 @@ def test_pauses_double_up_to_a_minute() -> None:
     place, now, pauses = Place(), 0.0, []
     for _ in range(9):
         place.begin(now)
+        place.end(now, is_proven=False)
         died_at = now
         while not place.is_due(now):
             now += 0.5
@@ -169,10 +167,12 @@ def test_a_process_that_worked_ends_the_row(ready_at: float, is_proven: bool, pa
     place, now = Place(), 0.0
     for _ in range(3):
         place.begin(now)
+        place.end(now, is_proven=False)
         while not place.is_due(now):
             now += 0.5
     place.begin(now)
-    place.ready_at, place.is_proven = now + ready_at, is_proven
+    place.ready_at = now + ready_at
+    place.end(now + 61, is_proven=is_proven)
     assert place.is_due(now + 61) is (pause == 0)
     assert place.is_due(now + 61 + pause)
 
@@ -183,6 +183,7 @@ def test_a_process_that_starts_slowly_is_logged_less_and_less_often_and_ended_la
     place.begin(0.0)
     assert [now for now in range(100) if place.is_slow(now)] == [10, 20, 40, 80]
     assert [place.is_stuck(now) for now in (599, 600)] == [False, True]
+    place.end(600, is_proven=False)
     assert place.is_due(600)
     place.begin(600)
     assert [place.is_stuck(600 + now) for now in (1199, 1200)] == [False, True]

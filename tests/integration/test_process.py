@@ -20,13 +20,13 @@ from retrieval_client.errors import DeadLettered, TimedOut
 from worker.queue import records
 from worker.queue.broker import keys
 from worker.queue.broker.dead_letters import every
+from worker.queue.broker.inspection import DeliveredJob
 from worker.queue.broker.owners import LIFE_SECONDS
-from worker.queue.outcome import DeliveredJob
 from worker.queue.processes.events import _AT_ONCE, _MOST_KEPT, Events
 from worker.queue.processes.keeper import DeadProcess
 from worker.queue.processes.pool import Member
 from worker.queue.processes.table import State, Table
-from worker.queue.records import Record, RecordStore, record_key
+from worker.queue.records import RecordStore, record_key
 
 from .claims import DONE, OTHER, QUEUE, RULES, Worker, envelope, ids, places, stored_failures
 from .faulty_link import FaultyLink, faulty_link
@@ -156,7 +156,7 @@ def test_the_rest_of_a_chain_fails_with_a_refused_job(url: str, broker: redis.Re
     message = first_of_a_chain(expires=EXPIRED if reason == "expired" else None)
     if reason == "max_deliveries":
         broker.hset(keys.deliveries(QUEUE), keys.digest(message), RULES.max_deliveries)
-        RecordStore(broker, is_on_broker=True).put([records.refusal("first", DeadLettered("before"), 60)])
+        RecordStore(broker, 60, is_on_broker=True).put([records.refusal("first", DeadLettered("before"))])
     broker.lpush(QUEUE, message)
     with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
         worker.run(lambda: places(broker) == {"dead": 1})
@@ -167,8 +167,7 @@ def test_the_rest_of_a_chain_fails_with_a_refused_job(url: str, broker: redis.Re
 
 
 def store_success(broker: redis.Redis, task_id: str) -> None:
-    answer = records.compose(task_id, "SUCCESS", {"status": "ok"})
-    RecordStore(broker, is_on_broker=True).put([Record(task_id, answer, 60)])
+    RecordStore(broker, 60, is_on_broker=True).put([records.compose(task_id, "SUCCESS", {"status": "ok"})])
 
 
 @pytest.mark.parametrize("reason", ["expired", "max_deliveries"])
@@ -191,8 +190,8 @@ def test_a_failure_that_stands_fails_the_chain_of_a_job_that_succeeds_when_it_co
 ) -> None:
     """Whoever waits for the end of the chain is told what was told of the job."""
     broker.lpush(QUEUE, first_of_a_chain())
-    failure = records.compose("first", "FAILURE", records.failure(TimedOut("before")))
-    RecordStore(broker, is_on_broker=True).put([Record("first", failure, 60)])
+    failure = records.compose("first", "FAILURE", TimedOut("before"))
+    RecordStore(broker, 60, is_on_broker=True).put([failure])
     with Worker(url, rules=replace(RULES, callbacks=True)) as worker:
         assert worker.take(1) == ["first"]
         assert [(type(error), error.message) for error in stored_failures(broker).values()] == [
@@ -318,7 +317,7 @@ def test_the_last_part_of_a_chord_that_another_process_claimed_is_kept(stack: St
     with Worker(stack.redis.url(0), rules=replace(RULES, callbacks=True)) as worker:
         worker.slot.announce([place])
         worker.slot.begin(place, [("retrieve_top_k", "part")], 1.0, together=False)
-        worker.keeper._unsettled.append(DeadProcess.of(worker.slot, "time limit"))
+        worker.keeper._unsettled.append(DeadProcess(worker.slot, "time limit"))
         worker.maintain()
         assert places(broker) == {"inflight": 1}
         broker.delete("celery-taskset-meta-g.c")

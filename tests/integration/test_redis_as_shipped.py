@@ -60,7 +60,7 @@ def test_the_inspector_counts_and_retries_as_a_user_of_its_own(stack: Stack, bro
     letter = {"reason": "malformed", "kept": "whole", "original": b"sent", "at": "2026-01-01T00:00:00Z"}
     retried, purged = (broker.xadd(keys.dead(queue), letter).decode() for _ in range(2))
     broker.acl_log_reset()
-    overview = Overview(stack.redis.url(0, "inspector"), [queue], lambda: 0.0)
+    overview = Overview(stack.redis.url(0, "inspector"), [queue])
     state = overview.look(10)
     assert (state.queues[0].waiting, state.queues[0].delayed, state.queues[0].dead) == (1, 1, 2)
     assert (state.alive, state.running, len(state.letters)) == (1, 1, 2)

@@ -17,7 +17,7 @@ from worker.queue import codec, records
 from worker.queue.broker import keys
 from worker.queue.broker.inspection import OUTAGE_HEADER
 from worker.queue.outcome import Outcome
-from worker.queue.records import Record, RecordStore, compose, failure, record_key
+from worker.queue.records import RecordStore, compose, record_key
 
 from .claims import QUEUE, Worker, envelope, places
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from retrieval_client.errors import RetrievalError
     from worker.cli.devstack.stack import Stack
-    from worker.queue.outcome import DeliveredJob
+    from worker.queue.broker.inspection import DeliveredJob
+    from worker.queue.records import Record
 
 ANSWER = {"status": "ok"}
 NOWHERE = "redis://127.0.0.1:1/0"
@@ -37,13 +38,12 @@ def records_of(stack: Stack, broker: redis.Redis) -> Iterator[RecordStore]:
     """The results' Redis."""
     del broker  # emptied
     with redis.Redis.from_url(stack.redis.url(0, "worker")) as client:
-        yield RecordStore(client, is_on_broker=True)
+        yield RecordStore(client, 60, is_on_broker=True)
 
 
 def ended(task_id: str, result: Any) -> Record:
     """The record of a job that ended, with its answer or its error."""
-    state, value = ("FAILURE", failure(result)) if isinstance(result, Exception) else ("SUCCESS", result)
-    return Record(task_id, compose(task_id, state, value), 60)
+    return compose(task_id, "FAILURE" if isinstance(result, Exception) else "SUCCESS", result)
 
 
 def stored(broker: redis.Redis, task_id: str) -> dict[str, Any]:
@@ -56,12 +56,9 @@ def stored(broker: redis.Redis, task_id: str) -> dict[str, Any]:
 def test_a_record_is_what_celery_would_store(state: str, ids: dict[str, str]) -> None:
     """The same fields in the same order; only a trace is left out."""
     app = Celery(set_as_current=False, backend=NOWHERE)
-    children = [app.AsyncResult("child")]
-    meta = app.backend._get_result_meta("value", state, None, Context(id="job", children=children, **ids))
+    meta = app.backend._get_result_meta("value", state, None, Context(id="job", children=[], **ids))
     theirs = json.loads(codec.dumps({**meta, "task_id": "job"}))
-    has_ended = state not in {"RETRY", "PROGRESS"}
-    family = {"group": ids.get("group"), "parent": ids.get("parent_id"), "children": theirs["children"]}
-    ours = json.loads(compose("job", state, "value", ended=has_ended, **family))
+    ours = json.loads(compose("job", state, "value", ids).value)
     for record in (ours, theirs):
         date = record["date_done"]
         record["date_done"] = date and datetime.fromisoformat(date).utcoffset()
@@ -72,7 +69,7 @@ def test_a_late_failure_changes_no_success(records_of: RecordStore, broker: redi
     """A message redelivered after its answer may be dead-lettered; the answer stands, and others' are stored."""
     ids = [str(uuid.uuid4()) for _ in range(3)]
     records_of.put([ended(ids[1], ANSWER)])
-    refusals = [records.refusal(task_id, DeadLettered("delivered too often"), 60) for task_id in ids]
+    refusals = [records.refusal(task_id, DeadLettered("delivered too often")) for task_id in ids]
     assert [records_of.put(refusals) for _ in range(2)] == [{ids[1]}] * 2
     assert [stored(broker, task_id)["status"] for task_id in ids] == ["FAILURE", "SUCCESS", "FAILURE"]
     assert stored(broker, ids[1])["result"] == ANSWER
@@ -83,7 +80,7 @@ def test_a_success_stands_and_is_published_once(records_of: RecordStore, broker:
     key = record_key("job")
     with broker.pubsub(ignore_subscribe_messages=True) as heard:
         heard.subscribe(key)
-        records_of.put([Record("job", compose("job", "RETRY", failure(Unavailable("later")), ended=False), 60)])
+        records_of.put([compose("job", "RETRY", Unavailable("later"))])
         for result in ({"metadata": '{"status":"FAILURE"}'}, {"second": True}, InvalidJob("too late")):
             records_of.put([ended("job", result)])
         broker.publish(key, "that is all")
@@ -105,12 +102,12 @@ def test_a_refused_messages_failure_is_replaced_by_the_jobs_own_outcome(
     records_of: RecordStore, broker: redis.Redis
 ) -> None:
     """Anybody may write a known id on a malformed message; the job of that id has the last word, once."""
-    refusal = records.refusal("job", InvalidJob("expected a string", "body"), 60)
+    refusal = records.refusal("job", InvalidJob("expected a string", "body"))
     assert records_of.put([refusal]) == set()
     record = stored(broker, "job")
     assert (record["status"], record["result"]["exc_type"]) == ("FAILURE", "InvalidJob")
     records_of.put([ended("job", InvalidJob("expected an integer", "k"))])
-    for late in (refusal, records.refusal("job", DeadLettered("delivered too often"), 60), ended("job", ANSWER)):
+    for late in (refusal, records.refusal("job", DeadLettered("delivered too often")), ended("job", ANSWER)):
         records_of.put([late])
     assert "expected an integer" in str(stored(broker, "job"))
 
@@ -125,7 +122,7 @@ def test_a_failure_stands_too(records_of: RecordStore, broker: redis.Redis, erro
 
 def test_a_revocation_stands_too(records_of: RecordStore, broker: redis.Redis) -> None:
     """A worker that was not told may run the job still: an operator and a client saw that it does not count."""
-    records_of.put([records.revocation("job", 60)])
+    records_of.put([compose("job", "REVOKED", records.REVOKED)])
     assert records_of.put([ended("job", ANSWER)]) == {"job"}
     assert stored(broker, "job")["status"] == "REVOKED"
 
@@ -145,7 +142,7 @@ def test_what_may_be_sent_again_may_be_answered_later(
 def test_a_record_that_can_not_be_stored_is_no_success() -> None:
     """So that its message stays where it is."""
     with redis.Redis.from_url(NOWHERE) as nowhere, pytest.raises(redis.ConnectionError):
-        RecordStore(nowhere, is_on_broker=True).put([ended("job", ANSWER)])
+        RecordStore(nowhere, 60, is_on_broker=True).put([ended("job", ANSWER)])
 
 
 class Reporting(Worker):

@@ -172,7 +172,7 @@ def test_overview_and_purge_see_the_whole(server: Redis, broker: redis.Redis, pr
     send(broker, "a", FLOOD)
     send(broker, "b", FLOOD)
     taken = process(turn_of=letter_of).take(LIMIT)
-    overview = Overview(server.url(user="inspector"), [QUEUE], lambda: 0.0)
+    overview = Overview(server.url(user="inspector"), [QUEUE])
     assert overview.look(0).queues[0].waiting == turns.waiting(broker, QUEUE) == 2 * FLOOD - len(taken)
     assert turns.purge(broker, QUEUE) + broker.llen(QUEUE) == 2 * FLOOD - len(taken)
     assert {key for key in broker.scan_iter() if b"caller" in key} == set()
@@ -188,7 +188,7 @@ def test_lists_that_vanished_are_not_counted_for_long(
     assert claims.take(LIMIT)
     broker.delete(*(keys.caller(QUEUE, letter) for letter in "ab"))
     drain(claims)
-    assert Overview(server.url(user="inspector"), [QUEUE], lambda: 0.0).look(0).queues[0].waiting == 0
+    assert Overview(server.url(user="inspector"), [QUEUE]).look(0).queues[0].waiting == 0
 
 
 def test_what_is_being_sorted_counts_once(server: Redis, broker: redis.Redis, process: Callable[..., Claims]) -> None:
@@ -202,7 +202,7 @@ def test_what_is_being_sorted_counts_once(server: Redis, broker: redis.Redis, pr
         while totals[-1] > 18 * FLOOD:
             totals.append(totals[-1] - len(claims.take(LIMIT)))
 
-    overview = Overview(server.url(user="inspector"), [QUEUE], lambda: 0.0)
+    overview = Overview(server.url(user="inspector"), [QUEUE])
     worker = threading.Thread(target=work)
     worker.start()
     while worker.is_alive():

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 import re
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +176,7 @@ def test_no_page_and_no_line_says_more_than_is_known(
 ) -> None:
     """On each page, in the file and in each pane: what is known of the answer, what each score is, whose text it is."""
     views = RunViews(engine.reading, engine.paths)
-    overview = Overview(settings.broker_url.get_secret_value(), QUEUES, time.time)
+    overview = Overview(settings.broker_url.get_secret_value(), QUEUES)
     copied = refused = 0
     app: Any = make_app(settings, engine, overview, visitor=named())
     with TestClient(app, base_url="http://127.0.0.1") as client:

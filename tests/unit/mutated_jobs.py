@@ -77,9 +77,9 @@ def worker_refusal(schema: str, text: str) -> InvalidJob | None:
 
     All that needs nothing but the job and the settings as shipped is asked, also what is looked at later.
     """
-    body = codec.loads(f"[[{text}],{{}},{{}}]".encode())
-    raw = body[0][0]
-    if isinstance(raw, codec.UnreadableBody):
+    try:
+        raw = codec.loads(f"[[{text}],{{}},{{}}]".encode())[0][0]
+    except ValueError:
         return InvalidJob(codec.UNDECODABLE)
     try:
         check_shape(raw, LIMITS)

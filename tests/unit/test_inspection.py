@@ -15,7 +15,7 @@ from worker.queue.broker.dead_letters import compose
 from worker.queue.broker.inspection import (
     OUTAGE_HEADER,
     DelayedMessage,
-    Delivery,
+    DeliveredJob,
     Refusal,
     Rules,
     arguments,
@@ -69,9 +69,9 @@ GOOD = {
 def test_what_producers_send_is_delivered(name: str) -> None:
     """Any form that Celery's producers and backends without Celery use."""
     found = inspect(GOOD[name], RULES, NOW)
-    assert isinstance(found, Delivery), found
+    assert isinstance(found, DeliveredJob), found
     assert found.id == "a-1"
-    assert json.loads(found.body) == found.content
+    assert found.args in ([{"k": 12}], [{}])
 
 
 DEEP = b"[" * 100_000
@@ -107,10 +107,10 @@ MALFORMED: dict[str, tuple[bytes, str, str | None]] = {
     "pickle": (envelope(**{"content-type": "application/x-python-serialize"}), "content-type", "a-1"),
     "no content type": (envelope(**{"content-type": ...}), "content-type", "a-1"),
     "UTF-16": (envelope(**{"content-encoding": "utf-16"}), "content-encoding", "a-1"),
-    "body no JSON": (envelope(body="[" + CANARY), "decoded", "a-1"),
+    "body no JSON": (envelope(body="[" + CANARY), "malformed", "a-1"),
     "body an object in text": (envelope(body='{"a": 1}'), "decoded", "a-1"),
-    "body no UTF-8": (encoded(b"[[\xff"), "decoded", "a-1"),
-    "body deep": (envelope(body=DEEP.decode()), "decoded", "a-1"),
+    "body no UTF-8": (encoded(b"[[\xff"), "invalid UTF-8", "a-1"),
+    "body deep": (envelope(body=DEEP.decode()), "nested too deeply", "a-1"),
     "body digits": (envelope(body=f"[[{'9' * 900_000}], {{}}, {{}}]"), "too many digits", "a-1"),
     "body a surrogate": (envelope(body="\ud800"), "decoded", "a-1"),
     "two parts": (envelope(body="[[], {}]"), "[[job], {}, {}]", "a-1"),
@@ -183,9 +183,7 @@ def test_only_tasks_on_the_list_are_delivered(task: Any) -> None:
     """An unknown task is answered with a failure, and not dropped."""
     found = inspect(envelope({"task": task}), RULES, NOW)
     assert isinstance(found, Refusal)
-    assert (found.reason, type(found.error).__name__, found.id, found.task) == (
-        *("unknown_task", "DeadLettered", "a-1", None),
-    )
+    assert (found.reason, type(found.error).__name__, found.id) == ("unknown_task", "DeadLettered", "a-1")
     assert CANARY not in found.error.message
 
 
@@ -203,7 +201,7 @@ def test_the_name_of_an_unknown_task_is_told_to_the_operator(task: Any, shown: s
     """A slip in a name is seen in the dead letter; a stranger's bytes are cut and escaped, and a token never shown."""
     found = inspect(envelope({"task": task}), RULES, NOW)
     assert isinstance(found, Refusal)
-    assert found.called == shown
+    assert found.task == shown
     assert compose(b"{}", found, RULES, NOW)["task"] == shown
 
 
@@ -245,16 +243,15 @@ def test_what_expires_before_its_next_try_says_that_it_was_tried() -> None:
 def test_headers_that_celery_does_not_need_are_left_out() -> None:
     """A header could otherwise name callbacks, which the body may not."""
     found = inspect(envelope({"callbacks": [{"task": "x"}], "stamped_headers": 5, "shadow": CANARY}), RULES, NOW)
-    assert isinstance(found, Delivery)
-    assert not {"callbacks", "stamped_headers"} & found.headers.keys()
-    assert found.headers["shadow"] is None
+    assert isinstance(found, DeliveredJob)
+    assert not {"callbacks", "stamped_headers", "shadow"} & found.headers.keys()
     assert CANARY not in str(found.headers)
 
 
 def test_further_tasks_may_be_named_where_settings_allow_it() -> None:
     """Links and chains are Celery's own, and a setting's decision."""
     raw = envelope(body=json.dumps([[{}], {}, {"callbacks": [{"task": "retrieve_top_k"}]}]))
-    assert isinstance(inspect(raw, Rules(callbacks=True), NOW), Delivery)
+    assert isinstance(inspect(raw, Rules(callbacks=True), NOW), DeliveredJob)
 
 
 json_values = st.recursive(
@@ -281,7 +278,7 @@ def test_whatever_bytes_there_are_they_are_refused(raw: bytes) -> None:
 def test_whatever_a_message_holds_it_is_delivered_or_refused(changes: Any, headers: Any) -> None:
     """Nothing raises, and a delivery can be used: its parts have the types that Celery expects."""
     found = inspect(envelope(headers, **changes), RULES, NOW)
-    if isinstance(found, Delivery):
-        assert isinstance(found.headers["retries"], int)
-        assert [*map(type, found.content)][:2] == [list, dict]
-        assert found.headers["task"] == "retrieve_top_k"
+    if isinstance(found, DeliveredJob):
+        assert (found.retries, found.pauses) >= (0, 0.0)
+        assert (type(found.args), type(found.kwargs)) == (list, dict)
+        assert found.headers["task"] == found.task == "retrieve_top_k"

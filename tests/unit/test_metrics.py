@@ -14,8 +14,9 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.errors import InvalidJob, SettingsError
 from worker.core.observations import of_job
+from worker.queue.broker.inspection import DeliveredJob
 from worker.queue.metrics import DEFINITIONS, Metrics, _Files
-from worker.queue.outcome import DeliveredJob, counted_outcome_of
+from worker.queue.outcome import Answers
 from worker.settings.serving import MetricsSettings
 
 if TYPE_CHECKING:
@@ -137,7 +138,8 @@ def test_a_failure_counts_under_its_name_on_the_wire(
 
     job = DeliveredJob("retrieve_top_k", "an id", [{"query_embedding": [0.5] * 768}], {}, {})
     with contextlib.suppress(SystemExit):
-        counted_outcome_of(start(), job, RetrieveTopK, answer, make_settings(), 0.0)
+        unused: Any = None
+        Answers({"retrieve_top_k": (RetrieveTopK, answer)}, make_settings(), start(), unused).outcome(job, 0.0)
     assert f'retrieval_jobs_total{{outcome="{outcome}",task="retrieve_top_k"}} 1.0' in text(tmp_path)
 
 

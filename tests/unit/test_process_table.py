@@ -22,7 +22,7 @@ def test_a_forked_process_writes_what_its_parent_reads() -> None:
     os.waitpid(pid, 0)
     assert slot.places == ["retrieval.inflight.a", "retrieval.inflight.b"]
     assert (slot.place, slot.state, slot.since, slot.claims) == ("retrieval.inflight.a", State.RUNNING, 5.0, 1)
-    assert slot.running == [RunningJob(0, "retrieve_top_k", "é"), RunningJob(1, "ask", "2")]
+    assert slot.running == [RunningJob("retrieve_top_k", "é", True), RunningJob("ask", "2", True)]
     assert table.slots[0].running == []
 
 
@@ -30,7 +30,7 @@ def test_a_job_that_runs_alone_is_the_first_of_those_that_are_left() -> None:
     slot = Table(1).slots[0]
     slot.begin("list", [("a", "1"), ("a", "2"), ("a", "3")], 1.0, together=True)
     slot.begin_next(1, 2.0)
-    assert [job.task_id for job in slot.running] == ["2", "3"]
+    assert [(job.task_id, job.is_running) for job in slot.running] == [("2", True), ("3", False)]
     assert (slot.position, bool(slot.together), slot.since) == (1, False, 2.0)
     for state in (State.ENDED, State.IDLE):
         slot.state = state

@@ -95,37 +95,22 @@ class ClaimedMessage:
 
 
 def renew(ask: Callable[..., Any], values: Mapping[str, str], life: int = LIFE_SECONDS) -> None:
-    """Renew the owners of lists, or register them.
-
-    Args:
-        ask: sends a command and returns its reply, as `redis.Redis.execute_command` does.
-        values: list → value of its owner's key; see `keys.owner_value`.
-        life: seconds until they count as dead.
-    """
+    """Renew the owners of lists for some seconds, or register them: list → value of its owner's key."""
     names = [keys.owner_key(keys.parse_inflight(place)[1]) for place in values]
     _RENEW.run(ask, [keys.OWNERS, *names], life, *itertools.chain.from_iterable(values.items()))
 
 
 class Tidier:
-    """Requeues the messages of owners that are gone.
-
-    Args:
-        client: client of the broker; commands may be repeated.
-    """
+    """Requeues the messages of owners that are gone; its client may repeat commands."""
 
     def __init__(self, client: redis.Redis) -> None:
         self._client = client
         self._may_end = True
 
     def tidy(self, place: str, mode: str = UNCOUNTED) -> int:
-        """End an owner's connection, requeue its list, and forget it; safe to repeat.
+        """End an owner's connection, requeue its list, and forget it; return the number of messages. Safe to repeat.
 
-        Args:
-            place: its list.
-            mode: what counts; or the digest of the message that ended a process.
-
-        Returns:
-            The number of messages.
+        The mode says what counts, or is the digest of the message that ended a process.
         """
         queue, owner = keys.parse_inflight(place)
         has_ended = self._end_connection(owner)
@@ -343,14 +328,9 @@ class Claims:
         self.take(0)
 
     def wait(self, seconds: float, wake: int = -1) -> list[ClaimedMessage]:
-        """Acknowledge as `take` does, and wait for a message on all queues.
+        """Acknowledge as `take` does, and wait for a message on all queues, for some seconds at most.
 
-        Args:
-            seconds: how long at most.
-            wake: number of a file that ends the wait if it can be read.
-
-        Returns:
-            The messages that arrived; more than one if several queues had one at once.
+        The file `wake` ends the wait if it can be read. Several queues may have a message at once.
         """
         self.acknowledge()
         if (pause := self._refused_until - time.monotonic()) > 0:
@@ -384,13 +364,7 @@ class Claims:
             _REQUEUE.run(self._line_of(queue).ask, [place, queue, keys.numbers(queue)], *reversed(raws))
 
     def delay(self, message: ClaimedMessage, seconds: float, changed: bytes = b"") -> bool:
-        """Requeue a message after some time by Redis' clock; return False if it was no longer here.
-
-        Args:
-            message: the message.
-            seconds: the time.
-            changed: message to requeue in its place.
-        """
+        """Requeue a message, or its changed form, after some time by Redis' clock; return False if it was not here."""
         self.connect()
         queue = message.queue
         names = [message.place, keys.delayed(queue), keys.delayed_messages(queue), keys.deliveries(queue)]

@@ -1,7 +1,6 @@
 """JSON codec for Celery messages.
 
-Decoding: plain JSON only (kombu's own decoder would build dates, decimals and bytes from tagged objects). A task body
-that can't be decoded becomes a job that fails as `InvalidJob`, so that its sender gets an error.
+Decoding: plain JSON only (kombu's own decoder would build dates, decimals and bytes from tagged objects).
 Encoding: orjson; a result's serialised bytes are embedded unchanged.
 """
 
@@ -56,14 +55,7 @@ UNDECODABLE = (
     "the body could not be decoded as JSON "
     "(malformed, invalid UTF-8, nested too deeply, or an integer with too many digits)"
 )
-"""Error message for a body that is `UnreadableBody`."""
-
-
-class UnreadableBody:
-    """Placeholder for a job whose body could not be decoded."""
-
-    def __repr__(self) -> str:
-        return "<unreadable>"
+"""Error message for a body that can't be decoded."""
 
 
 def dumps(value: Any) -> bytes:
@@ -87,9 +79,7 @@ def parse(data: bytes | str, pairs: Callable[[list[tuple[str, Any]]], Any] | Non
     The garbage collector is off meanwhile: it would traverse all lists and objects repeatedly while more are created,
     four times the time for a message that consists of them. JSON has no cycles to collect.
 
-    Args:
-        data: the JSON.
-        pairs: makes an object of its names and values; default a dictionary.
+    `pairs` makes an object of its names and values, default a dictionary.
 
     Raises:
         ValueError: it isn't JSON, or an integer has more digits than Python reads (`sys.set_int_max_str_digits`).
@@ -108,16 +98,13 @@ def loads(data: bytes | str) -> Any:
     """Decode a message body.
 
     Raises:
-        ValueError: it isn't JSON, and isn't a task's body either (which starts with a bracket).
+        ValueError: it isn't JSON, or can't be read.
     """
     raw = bytes(data) if isinstance(data, memoryview | bytearray) else data
     try:
         return parse(raw)
     except (ValueError, RecursionError):
-        # A task's body starts with a bracket; a control message or an event can't be answered anyway.
-        if raw.lstrip()[:1] not in {"[", b"["}:
-            raise ValueError("the message is not JSON") from None
-        return [[UnreadableBody()], {}, {}]
+        raise ValueError("the message is not JSON") from None
 
 
 def install() -> None:

@@ -12,15 +12,14 @@ from kombu.exceptions import OperationalError
 from retrieval_client.errors import RetrievalError, as_error
 from worker.adapters import logs
 from worker.queue import records
-from worker.queue.records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from celery import Celery
 
+    from worker.queue.broker.inspection import DeliveredJob
     from worker.queue.codec import JobResult
-    from worker.queue.outcome import DeliveredJob
     from worker.queue.records import RecordStore
 
 log = logs.logger("worker.tasks")
@@ -30,28 +29,18 @@ _OUTAGES = (redis.ConnectionError, redis.TimeoutError, redis.OutOfMemoryError, r
 
 
 class FurtherTasks:
-    """Sends them, as Celery does.
+    """Sends them, as Celery does; stores the failures of those that will not run."""
 
-    Args:
-        app: the Celery app.
-        store: stores the failures of those that will not run.
-        seconds: time for which these are kept.
-    """
-
-    def __init__(self, app: Celery, store: RecordStore, seconds: int) -> None:
+    def __init__(self, app: Celery, store: RecordStore) -> None:
         self._app = app
         self._store = store
-        self._seconds = seconds
 
     def send(self, job: DeliveredJob, result: JobResult | RetrievalError, state: str) -> bool:
         """Send what a job names for its end, whose record is stored; what can't be understood is logged, not sent.
 
         By the record that stands: whoever stored it may have died, and a job that comes again ends as it did before.
 
-        Args:
-            job: the job.
-            result: its answer or its error, if its sender wants no record.
-            state: its state, as Celery calls it.
+        Result and state are those of a job whose sender wants no record.
 
         Returns:
             False: another process has claimed to end its chord, and may have died since; call again, after a pause.
@@ -106,18 +95,14 @@ class FurtherTasks:
         chain = [*(request.chain or [])]
         if isinstance(result, RetrievalError):
             ids = [options["task_id"] for options in _chained(chain) if options.get("task_id")]
-            value = records.failure(result)
-            self._store.put([Record(id_, records.compose(id_, state, value), self._seconds) for id_ in ids])
+            self._store.put([records.compose(task_id, state, result) for task_id in ids])
             for errback in request.errbacks or []:
-                self._signature(errback).apply_async((request.id,), **family)
+                self._app.signature(errback).apply_async((request.id,), **family)
             return
         for callback in request.callbacks or []:
-            self._signature(callback).apply_async((result,), **family)
+            self._app.signature(callback).apply_async((result,), **family)
         if chain:
-            self._signature(chain.pop()).apply_async((result,), chain=chain, **family)
-
-    def _signature(self, fields: Mapping[str, Any]) -> Any:
-        return self._app.signature(fields)
+            self._app.signature(chain.pop()).apply_async((result,), chain=chain, **family)
 
 
 def _chained(chain: Sequence[Any] | None) -> Iterator[dict[str, Any]]:

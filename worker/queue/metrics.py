@@ -18,7 +18,7 @@ import shutil
 import struct
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, Summary, start_http_server, values
 from prometheus_client.metrics_core import GaugeMetricFamily
@@ -30,10 +30,10 @@ from worker.core.observations import of_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from wsgiref.simple_server import WSGIServer
 
     from prometheus_client import Metric
 
+    from worker.queue.broker.dead_letters import Depth
     from worker.settings.serving import MetricsSettings
 
 log = logs.logger("worker.metrics")
@@ -123,42 +123,15 @@ GAUGES = (
 """Gauges read from Redis at each scrape, by queue: the same from every worker, so use max, not sum."""
 
 
-class Depth(Protocol):
-    """Counts of a queue's dead letters and delayed messages; see `worker.queue.broker.dead_letters.Depth`."""
-
-    @property
-    def queue(self) -> str:
-        """Name of the queue."""
-
-    @property
-    def letters(self) -> int:
-        """Number of dead letters."""
-
-    @property
-    def oldest_seconds(self) -> float | None:
-        """Age of the oldest dead letter, in seconds."""
-
-    @property
-    def delayed(self) -> int:
-        """Number of messages that wait for their due time or their turn."""
-
-
 class Metrics:
-    """Metrics of one worker.
-
-    Args:
-        settings: folder, address and port.
-        depths: returns the queues' counts of dead letters and delayed messages.
-    """
+    """Metrics of one worker, and its queues' depths."""
 
     def __init__(self, settings: MetricsSettings, depths: Callable[[], Iterable[Depth]] = list) -> None:
         self._settings = settings
         self._depths = depths
         self._place = ""
-        self._server: WSGIServer | None = None
         self._exits = contextlib.ExitStack()
         self._families: dict[str, Any] = {}
-        self._children: dict[tuple[str, tuple[str, ...]], Any] = {}
 
     def start(self) -> None:
         """Take a slot in the folder and serve ``/metrics`` until `close`; in the main process, before any fork.
@@ -192,13 +165,13 @@ class Metrics:
         registry.register(_Depths(self._depths))
         where = self._settings
         try:
-            self._server, _ = start_http_server(where.port, where.address, registry)
+            server, _ = start_http_server(where.port, where.address, registry)
         except OSError as error:
             raise SettingsError(
                 f"the setting metrics.port: {where.address} port {where.port}: {error.strerror}"
             ) from None
-        self._exits.callback(self._server.server_close)
-        self._exits.callback(self._server.shutdown)
+        self._exits.callback(server.server_close)
+        self._exits.callback(server.shutdown)
 
     def _private_folder(self) -> str:
         folder = tempfile.mkdtemp(prefix="retrieval-metrics-")
@@ -206,15 +179,8 @@ class Metrics:
         return folder
 
     def forked(self, process: int) -> None:
-        """Switch to a pool process's slot, after a fork.
-
-        Args:
-            process: its number in the pool, unique at any time.
-        """
+        """Switch to a pool process's slot, after a fork, by its number in the pool."""
         self._place = f"{self._place.partition('-')[0]}-{process}"
-        if self._server is not None:
-            # The main process listens; an inherited socket would keep the port in use after its death.
-            self._server.socket.close()
 
     def close(self) -> None:
         """Release the slot, stop listening, remove a private folder."""
@@ -226,18 +192,10 @@ class Metrics:
             return
         try:
             for metric, labels, value in of_job(task, outcome, seconds, answer):
-                self._add(metric, labels, value)
+                child = self._families[metric].labels(*labels)
+                (child.inc if isinstance(child, Counter) else child.observe)(value)
         except Exception as error:  # noqa: BLE001 -- a full disk must not cost a job that is already answered
             log.warning("metrics not written", error=type(error).__name__, where=logs.where(error))
-
-    def _add(self, metric: str, labels: tuple[str, ...], value: float) -> None:
-        child = self._children.get((metric, labels))
-        if child is None:
-            child = self._children[metric, labels] = self._families[metric].labels(*labels)
-        if isinstance(child, Counter):
-            child.inc(value)
-        else:
-            child.observe(value)
 
 
 class _Files:
@@ -273,11 +231,7 @@ class _Depths:
 
 
 def show_shared(folder: str, depths: Callable[[], Iterable[Depth]] = list) -> None:
-    """Add the metrics of all workers of a folder to this process's own ``/metrics`` (Flower's).
-
-    Args:
-        folder: the setting ``metrics.folder``; without one nothing is added.
-        depths: returns the queues' depths.
+    """Add the metrics of all workers of a folder, if one is set, to this process's own ``/metrics`` (Flower's).
 
     Raises:
         SettingsError: there is no such folder, and it can't be created.

@@ -1,4 +1,4 @@
-"""A delivered job and its outcome: a function of the job, the code that answers it and the settings.
+"""The outcome of a job: a function of the job, the code that answers it and the settings.
 
 Nothing here knows Celery's tasks, requests or backend.
 """
@@ -23,8 +23,8 @@ from worker.jobs import drift
 from worker.jobs.context import JobContext, check_job
 from worker.jobs.drift import VERIFY_RUNS
 from worker.queue import time_limit
-from worker.queue.broker.inspection import ONE_JOB, OUTAGE_HEADER, check_limits
-from worker.queue.codec import UNDECODABLE, JobResult, UnreadableBody
+from worker.queue.broker.inspection import ONE_JOB
+from worker.queue.codec import JobResult
 from worker.queue.summaries import known_reason
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from retrieval_client.contract.base import JobT
     from worker.jobs.context import Report
-    from worker.queue.broker.inspection import Delivery
+    from worker.queue.broker.inspection import DeliveredJob
     from worker.queue.metrics import Metrics
-    from worker.queue.together import AnsweredTogether
+    from worker.queue.together import AnsweredJob, AnsweredTogether
     from worker.settings import Settings
 
     Answer: TypeAlias = Callable[[JobT, JobContext], dict[str, Any]]
@@ -45,43 +45,6 @@ _LEAST_PAUSE_SECONDS = 0.001
 
 _MODULES = {task.name: import_module(task.module) for task in TASKS} | {VERIFY_RUNS: drift}
 """Module of each task by name; see `contract.registry.Task.module`."""
-
-
-@dataclass(frozen=True, slots=True)
-class DeliveredJob:
-    """A job, as its message brought it.
-
-    Attributes:
-        task: name of its task.
-        id: the id that its sender chose.
-        args, kwargs: its arguments; one positional argument is expected.
-        headers: its message's headers.
-        further: the tasks to be sent after it: ``callbacks``, ``errbacks``, ``chain``, ``chord``.
-    """
-
-    task: str
-    id: str
-    args: Any
-    kwargs: Any
-    headers: Mapping[str, Any]
-    further: Mapping[str, Any] | None = None
-
-    @property
-    def retries(self) -> int:
-        """Number of earlier tries."""
-        return int(self.headers.get("retries") or 0)
-
-    @property
-    def pauses(self) -> float:
-        """Sum of the pauses between them, in seconds; checked by `worker.queue.broker.inspection`."""
-        seconds = self.headers.get(OUTAGE_HEADER)
-        return float(seconds) if isinstance(seconds, int | float) and seconds >= 0 else 0.0
-
-
-def delivered_job(delivery: Delivery) -> DeliveredJob:
-    """Return the job of an inspected message."""
-    args, kwargs, further = delivery.content
-    return DeliveredJob(delivery.headers["task"], delivery.id, args, kwargs, delivery.headers, further)
 
 
 class Outcome(NamedTuple):
@@ -98,33 +61,65 @@ class Outcome(NamedTuple):
     pause: float = 0.0
 
 
-def outcome_of(
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Finds the outcomes of jobs of all tasks, and counts them.
+
+    Attributes:
+        tasks: type of job, and what answers one, by the task's name.
+        settings: the worker's settings.
+        metrics: counts jobs, once it is started.
+        together: answers jobs of a bundle.
+    """
+
+    tasks: Mapping[str, tuple[type[Any], Answer[Any]]]
+    settings: Settings
+    metrics: Metrics
+    together: AnsweredTogether
+
+    def outcome(
+        self,
+        job: DeliveredJob,
+        started: float,
+        report: Report = lambda *_: None,
+        answered: AnsweredJob | None = None,
+    ) -> Outcome:
+        """Return a job's outcome; any error is one of the contract, anything unforeseen an `InternalError`.
+
+        `started` is when it began, by `time.perf_counter`; `answered` is its answer, if it was answered with others.
+        """
+        model, answer = self.tasks[job.task]
+        started -= answered.seconds if answered else 0.0
+        counted = "interrupted"
+        result: dict[str, Any] | None = None
+
+        def keeping(parsed: Any, context: JobContext) -> dict[str, Any]:
+            nonlocal result
+            result = answered.answer if answered else answer(parsed, context)
+            return result
+
+        try:
+            checked = answered.checked if answered else None
+            outcome = _outcome_of(job, model, keeping, self.settings, started, checked, report)
+            counted = {"SUCCESS": "ok", "RETRY": "delayed"}.get(outcome.state, type(outcome.result).__name__)
+        finally:
+            self.metrics.job(job.task, counted, time.perf_counter() - started, result)
+        return outcome
+
+
+def _outcome_of(
     job: DeliveredJob,
     model: type[JobT],
     answer: Answer[JobT],
     settings: Settings,
     started: float,
-    checked: tuple[JobT, JobContext] | None = None,
-    report: Report = lambda *_: None,
+    checked: tuple[JobT, JobContext] | None,
+    report: Report,
 ) -> Outcome:
-    """Check and answer one delivered job, and write one log line.
-
-    Args:
-        job: the job.
-        model: its type.
-        answer: answers a checked job.
-        settings: the worker's settings.
-        started: when it began, by `time.perf_counter`.
-        checked: the job and its context, if it was checked already.
-        report: told of its progress; see `JobContext`.
-
-    Returns:
-        Its outcome; any error is one of the contract, anything unforeseen an `InternalError`.
-    """
+    """Check and answer one job, unless it was checked before, and write one log line."""
     run: dict[str, str] = {}
     try:
         with time_limit.Interruptible():
-            check_limits(job.headers)
             parsed, context = checked or check_job(model, _only_argument(job), settings, job.task, job.id, report)
             run = {"run_id": parsed.run.run_id} if isinstance(parsed, Job) and parsed.run is not None else {}
             _check_principal(context)
@@ -152,58 +147,6 @@ def outcome_of(
     return Outcome("SUCCESS", done)
 
 
-def counted_outcome_of(
-    metrics: Metrics,
-    job: DeliveredJob,
-    model: type[JobT],
-    answer: Answer[JobT],
-    settings: Settings,
-    started: float,
-    *checked_and_report: Any,
-) -> Outcome:
-    """Return the same as `outcome_of`, and add the job to the metrics."""
-    counted = "interrupted"
-    answered: dict[str, Any] | None = None
-
-    def keeping(parsed: JobT, context: JobContext) -> dict[str, Any]:
-        nonlocal answered
-        answered = answer(parsed, context)
-        return answered
-
-    try:
-        outcome = outcome_of(job, model, keeping, settings, started, *checked_and_report)
-        counted = {"SUCCESS": "ok", "RETRY": "delayed"}.get(outcome.state, type(outcome.result).__name__)
-    finally:
-        metrics.job(job.task, counted, time.perf_counter() - started, answered)
-    return outcome
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """Finds the outcomes of jobs of all tasks.
-
-    Attributes:
-        tasks: type of job, and what answers one, by the task's name.
-        settings: the worker's settings.
-        find: `outcome_of`, or one like it.
-        together: answers jobs of a bundle.
-    """
-
-    tasks: Mapping[str, tuple[type[Any], Answer[Any]]]
-    settings: Settings
-    find: Callable[..., Outcome]
-    together: AnsweredTogether
-
-    def outcome(self, job: DeliveredJob, started: float, report: Report) -> Outcome:
-        """Return a job's outcome, also of one that was answered with others; see `outcome_of`."""
-        model, answer = self.tasks[job.task]
-        answered = self.together.take(job.id)
-        if answered is None:
-            return self.find(job, model, answer, self.settings, started, None, report)
-        begun = started - answered.seconds
-        return self.find(job, model, lambda *_: answered.answer, self.settings, begun, answered.checked, report)
-
-
 def _check_principal(context: JobContext) -> None:
     """Refuse a malformed or forged principal, also of a job that reads nothing for which it needs one.
 
@@ -220,8 +163,6 @@ def _check_principal(context: JobContext) -> None:
 def _only_argument(job: DeliveredJob) -> Any:
     if job.kwargs or len(job.args) != 1:
         raise InvalidJob(ONE_JOB)
-    if isinstance(job.args[0], UnreadableBody):
-        raise InvalidJob(UNDECODABLE)
     return job.args[0]
 
 

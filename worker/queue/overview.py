@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from retrieval_client.errors import Unavailable
-from worker.queue.broker import dead_letters, delayed, keys, turns
+from worker.queue.broker import dead_letters, keys, turns
 from worker.queue.broker.owners import BEAT_SECONDS, LIFE_SECONDS
 from worker.queue.claims import REQUEUED_SECONDS
 from worker.queue.rates import RateMeter, Sample
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from worker.queue.broker.dead_letters import DeadLetter
     from worker.queue.rates import Rate
@@ -103,18 +103,11 @@ class BrokerState:
 
 
 class Overview:
-    """Overview of the queues of a broker.
+    """Overview of the queues of a broker."""
 
-    Args:
-        url: URL of the broker.
-        queues: names of the queues.
-        clock: Unix time.
-    """
-
-    def __init__(self, url: str, queues: Sequence[str], clock: Callable[[], float]) -> None:
+    def __init__(self, url: str, queues: Sequence[str]) -> None:
         self._url = url
         self._queues = tuple(queues)
-        self._clock = clock
         self._meter = RateMeter()
 
     def check(self) -> None:
@@ -182,8 +175,8 @@ class Overview:
 
     def _state(self, client: redis.Redis, queue: str) -> QueueState:
         waiting = turns.waiting(client, queue, keys.PRIORITIES)
-        (depth,) = dead_letters.depths(client, [queue], self._clock, ages=True)
-        return QueueState(queue, waiting, delayed.depth(client, queue), depth.letters, depth.oldest_seconds or 0.0)
+        depth = dead_letters.depth(client, queue)
+        return QueueState(queue, waiting, depth.delayed, depth.letters, depth.oldest_seconds or 0.0)
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[redis.Redis]:

@@ -23,33 +23,23 @@ class Place:
     """Place of one process after another in the pool.
 
     Attributes:
-        is_taken: True from a fork until the end of that process was noted.
-        is_proven: True if it has begun a job.
-        ready_at: when it became ready, by `time.monotonic`; None before.
+        ready_at: when its process became ready, by `time.monotonic`; None before.
         deaths: number of processes in a row that died at their start.
     """
 
     def __init__(self) -> None:
-        self.is_taken = False
-        self.is_proven = False
         self.ready_at: float | None = None
         self.deaths = 0
         self._next_fork = 0.0
 
     def begin(self, now: float) -> None:
         """Note a process that is forked next."""
-        self.is_taken, self.is_proven, self.ready_at = True, False, None
+        self.ready_at = None
         self._forked_at, self._slow_seconds = now, _SLOW_SECONDS
 
-    def is_due(self, now: float) -> bool:
-        """Return whether the next process may be forked; the last one has ended."""
-        if self.is_taken:
-            self._note_end(now)
-        return now >= self._next_fork
-
-    def _note_end(self, now: float) -> None:
-        self.is_taken = False
-        if self.is_proven or (self.ready_at is not None and now - self.ready_at > _PROVEN_SECONDS):
+    def end(self, now: float, *, is_proven: bool) -> None:
+        """Note the end of its process; one that is proven has begun a job, or left as it was asked to."""
+        if is_proven or (self.ready_at is not None and now - self.ready_at > _PROVEN_SECONDS):
             self.deaths = 0
             return
         self.deaths += 1
@@ -57,9 +47,13 @@ class Place:
         self._next_fork = now + pause
         logger.error("process died at its start", extra={"deaths": self.deaths, "pause_seconds": pause})
 
+    def is_due(self, now: float) -> bool:
+        """Return whether the next process may be forked; the last one has ended."""
+        return now >= self._next_fork
+
     def is_slow(self, now: float) -> bool:
         """Return whether the process has not been ready for so long that it is logged now."""
-        is_slow = self.is_taken and self.ready_at is None and now - self._forked_at >= self._slow_seconds
+        is_slow = self.ready_at is None and now - self._forked_at >= self._slow_seconds
         if is_slow:
             self._slow_seconds *= 2
         return is_slow

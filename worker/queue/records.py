@@ -8,16 +8,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from retrieval_client.errors import ON_THE_WIRE, DeadLettered, InvalidJob
+from celery.states import READY_STATES
+
+from retrieval_client.errors import ON_THE_WIRE, DeadLettered, InvalidJob, RetrievalError
 from worker.queue import codec
 from worker.queue.lua import Script
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import redis
 
-    from retrieval_client.errors import RetrievalError
+REVOKED = DeadLettered("the job was revoked")
 
 _STORE = Script("store")
 # Where the queues are, an answered job makes room: a full Redis takes a script that begins with a removal.
@@ -25,17 +27,10 @@ _STORE_BESIDE_QUEUES = Script("store", "redis.call('DEL', 'retrieval-worker.noth
 
 
 class Record(NamedTuple):
-    """Record of a job's state.
-
-    Attributes:
-        task_id: id of the job.
-        value: its JSON.
-        seconds: time after which it is deleted.
-    """
+    """Record of a job's state: its id, and its JSON."""
 
     task_id: str
     value: bytes
-    seconds: int
 
 
 def record_key(task_id: str) -> str:
@@ -43,73 +38,46 @@ def record_key(task_id: str) -> str:
     return f"celery-task-meta-{task_id}"
 
 
-def failure(error: BaseException) -> dict[str, Any]:
-    """Return an error of the contract, as a record has it."""
-    return {"exc_type": type(error).__name__, "exc_message": error.args, "exc_module": ON_THE_WIRE}
-
-
 def compose(
     task_id: str,
     state: str,
     result: Any,
+    headers: Mapping[str, Any] | None = None,
     *,
-    group: str | None = None,
-    parent: str | None = None,
-    children: Sequence[Any] = (),
-    ended: bool = True,
     replaceable: bool = False,
-) -> bytes:
+) -> Record:
     """Compose a record as Celery does, without the stack trace, which stays in the worker's log.
 
-    Args:
-        task_id: id of the job.
-        state: its state.
-        result: its result, or its error as `failure` has it.
-        group: id of its group.
-        parent: id of the job that sent it.
-        children: those that it sent.
-        ended: whether it has ended.
-        replaceable: whether a job of that id may end otherwise still: anybody may have written the id on a message that
-            is refused. Such a record begins otherwise than a final one.
+    The job's headers name its group and its parent. A record is replaceable if a job of that id may end otherwise
+    still: anybody may have written the id on a message that is refused. It begins otherwise than a final one.
     """
+    headers = headers or {}
+    if isinstance(result, RetrievalError):
+        result = {"exc_type": type(result).__name__, "exc_message": result.args, "exc_module": ON_THE_WIRE}
     begin = {"result": result, "status": state} if replaceable else {"status": state, "result": result}
-    of_request = {"group_id": group, "parent_id": parent}
-    return codec.dumps(
-        {
-            **begin,
-            "traceback": None,
-            "children": children,
-            "date_done": datetime.now(UTC).isoformat() if ended else None,
-            **{name: value for name, value in of_request.items() if value},
-            "task_id": task_id,
-        }
-    )
+    ids = {"group_id": headers.get("group"), "parent_id": headers.get("parent_id")}
+    value = {
+        **begin,
+        "traceback": None,
+        "children": [],
+        "date_done": datetime.now(UTC).isoformat() if state in READY_STATES else None,
+        **{name: value for name, value in ids.items() if value},
+        "task_id": task_id,
+    }
+    return Record(task_id, codec.dumps(value))
 
 
-REVOKED = DeadLettered("the job was revoked")
-
-
-def revocation(task_id: str, seconds: int) -> Record:
-    """Return the record of a revoked job."""
-    return Record(task_id, compose(task_id, "REVOKED", failure(REVOKED)), seconds)
-
-
-def refusal(task_id: str, error: RetrievalError, seconds: int) -> Record:
+def refusal(task_id: str, error: RetrievalError) -> Record:
     """Return the record of a refused message, which the job of that id may replace if it is malformed."""
-    value = compose(task_id, "FAILURE", failure(error), replaceable=isinstance(error, InvalidJob))
-    return Record(task_id, value, seconds)
+    return compose(task_id, "FAILURE", error, replaceable=isinstance(error, InvalidJob))
 
 
 class RecordStore:
-    """Stores records.
+    """Stores records in the results' Redis, each for some seconds."""
 
-    Args:
-        client: client of the results' Redis.
-        is_on_broker: whether that is the broker's.
-    """
-
-    def __init__(self, client: redis.Redis, *, is_on_broker: bool) -> None:
+    def __init__(self, client: redis.Redis, seconds: int, *, is_on_broker: bool) -> None:
         self._client = client
+        self._seconds = seconds
         self._store = _STORE_BESIDE_QUEUES if is_on_broker else _STORE
 
     def put(self, records: Sequence[Record]) -> set[str]:
@@ -121,8 +89,8 @@ class RecordStore:
         if not records:
             return set()
         names = [record_key(record.task_id) for record in records]
-        values = [value for record in records for value in (record.seconds, record.value)]
-        refused = self._store.run(self._client.execute_command, names, *values)
+        values = [record.value for record in records]
+        refused = self._store.run(self._client.execute_command, names, self._seconds, *values)
         return {records[number - 1].task_id for number in refused}
 
     def get(self, task_id: str) -> dict[str, Any] | None:

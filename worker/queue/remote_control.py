@@ -14,7 +14,7 @@ from celery.app import control as celery_control
 from kombu import pidbox
 
 from worker.adapters import logs
-from worker.settings.serving import QUEUES, ControlCommand
+from worker.settings.serving import ControlCommand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,40 +46,30 @@ def _is_nothing(value: object) -> bool:
     return not value
 
 
-ALLOWED: dict[str, tuple[str, ...]] = {
-    "active": ("safe",),
-    "active_queues": (),
-    "autoscale": ("max", "min"),
-    "clock": (),
-    "conf": ("with_defaults",),
-    "disable_events": (),
-    "enable_events": (),
-    "heartbeat": (),
-    "ping": (),
-    "pool_grow": ("n",),
-    "pool_shrink": ("n",),
-    "query_task": ("ids",),
-    "registered": ("taskinfoitems", "builtins"),
-    "report": (),
-    "reserved": (),
-    "revoked": (),
-    "scheduled": (),
-    "stats": (),
+ALLOWED: dict[str, dict[str, Callable[[object], bool]]] = {
+    "active": {"safe": _is_flag},
+    "active_queues": {},
+    "autoscale": {"max": _is_count, "min": _is_count},
+    "clock": {},
+    "conf": {"with_defaults": _is_flag},
+    "disable_events": {},
+    "enable_events": {},
+    "heartbeat": {},
+    "ping": {},
+    "pool_grow": {"n": _is_count},
+    "pool_shrink": {"n": _is_count},
+    "query_task": {"ids": _is_ids},
+    "registered": {"taskinfoitems": _is_nothing, "builtins": _is_flag},
+    "report": {},
+    "reserved": {},
+    "revoked": {},
+    "scheduled": {},
+    "stats": {},
 }
-"""Commands that every worker accepts, with their arguments."""
-
-_CHECKS: dict[str, Callable[[object], bool]] = {
-    **dict.fromkeys(("max", "min", "n"), _is_count),
-    **dict.fromkeys(("safe", "with_defaults", "builtins"), _is_flag),
-    "taskinfoitems": _is_nothing,
-    "ids": _is_ids,
-}
-"""Check of each argument."""
+"""Commands that every worker accepts, with their arguments, and the check of each."""
 
 NOT_READY = "not ready: no process of the pool has started; the worker's log says why"
 """Error in the reply to `ping`, in place of its ``pong``."""
-
-_QUEUE_COMMANDS = {"add_consumer", "cancel_consumer"}
 
 
 class RefusedCommand(Exception):
@@ -88,11 +78,9 @@ class RefusedCommand(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Well-formed control message.
+    """Well-formed control message: a command and its arguments, by name.
 
     Attributes:
-        method: name of the command.
-        arguments: arguments by name.
         reply_key: routing key of the caller's reply queue; None: no reply is wanted.
         ticket: id by which the caller matches the reply to its request.
     """
@@ -134,7 +122,7 @@ class Node(pidbox.Node):
             self.adjust_clock(clock)
 
     def _answer(self, command: Command) -> Any:
-        if command.method == "ping" and not self._is_ready:
+        if command.method == "ping" and not self.state.consumer.pool.is_ready:
             return {"error": NOT_READY}
         try:
             self._check(command)
@@ -147,21 +135,16 @@ class Node(pidbox.Node):
             log.warning("control command failed", command=command.method, error=type(error).__name__)
             return {"error": f"{command.method} failed: {type(error).__name__}"}
 
-    @property
-    def _is_ready(self) -> bool:
-        """False if no process of the pool can run a job."""
-        return bool(self.state.consumer.pool.is_ready)
-
     def _check(self, command: Command) -> None:
         """Check that a command is allowed.
 
         Raises:
-            Refused: it is not allowed.
+            RefusedCommand: it is not allowed.
         """
         known = ALLOWED.get(command.method)
         if known is not None:
             for name, value in command.arguments.items():
-                if name not in known or not _CHECKS[name](value):
+                if name not in known or not known[name](value):
                     raise RefusedCommand(
                         f"{command.method}: an argument is unknown, or not of the expected type and size"
                     )
@@ -169,8 +152,6 @@ class Node(pidbox.Node):
             raise RefusedCommand(
                 "this command is not allowed: worker.remote_control in the worker's settings may name it"
             )
-        if command.method in _QUEUE_COMMANDS and command.arguments.get("queue") not in QUEUES:
-            raise RefusedCommand(f"no such queue: expected one of {', '.join(QUEUES)}")
         self._check_size(command)
 
     def _check_size(self, command: Command) -> None:
@@ -218,7 +199,7 @@ def _read(body: Any, hostname: str, replies: str) -> Command | None:
     """Return a control message's command; None if it is addressed to other workers.
 
     Raises:
-        Refused, ValueError, TypeError, LookupError: it is malformed.
+        RefusedCommand, ValueError, TypeError, LookupError: it is malformed.
     """
     method, arguments = body["method"], body.get("arguments") or {}
     if not isinstance(method, str) or not isinstance(arguments, dict):

@@ -9,7 +9,7 @@ from retrieval_client.contract.registry import TASKS
 from retrieval_client.contract.run_jobs import VerifyRuns
 from worker.jobs import drift
 from worker.jobs.drift import VERIFY_RUNS
-from worker.queue.outcome import Answers, counted_outcome_of, outcome_of
+from worker.queue.outcome import Answers
 from worker.queue.together import AnsweredTogether
 
 if TYPE_CHECKING:
@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metrics: Metrics) -> Answers:
     """Define the tasks on an app, for remote control and beat; return what finds the outcomes of their jobs.
 
-    Args:
-        app: the Celery app.
-        settings: the worker's settings.
-        engine: returns this process's engine, created after fork.
-        metrics: counts jobs, if the settings enable it.
+    `engine` returns this process's engine, created after fork.
     """
     handlers: dict[str, tuple[type[Any], Answer[Any]]]
     handlers = {task.name: (task.job, partial(_answer, engine, task.name)) for task in TASKS}
@@ -41,8 +37,7 @@ def register(app: Celery, settings: Settings, engine: Callable[[], Engine], metr
         handlers[VERIFY_RUNS] = VerifyRuns, lambda _, __: verify(engine().verifying)
     for name in handlers:
         _define(app, name)
-    find = partial(counted_outcome_of, metrics) if settings.metrics.on else outcome_of
-    return Answers(handlers, settings, find, AnsweredTogether(settings, engine))
+    return Answers(handlers, settings, metrics, AnsweredTogether(settings, engine))
 
 
 def _define(app: Celery, name: str) -> None:

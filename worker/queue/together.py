@@ -13,12 +13,12 @@ from worker.jobs import top_k
 from worker.jobs.context import check_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from worker.jobs.context import JobContext
     from worker.jobs.engine import Engine
     from worker.jobs.top_k import PreparedSearch, Retrieval
-    from worker.queue.outcome import DeliveredJob
+    from worker.queue.broker.inspection import DeliveredJob
     from worker.settings import Settings
 
     Checked = tuple[RetrieveTopK[Any], JobContext]
@@ -44,41 +44,32 @@ class AnsweredJob(NamedTuple):
 
 
 class AnsweredTogether:
-    """Answers of the current bundle's jobs.
+    """Answers jobs of a bundle.
 
     A job that can't be answered with the others, whatever the reason, is left out: it runs alone, and has the error,
     the retry or the answer that it would have without a bundle.
-
-    Args:
-        settings: the worker's settings.
-        engine: returns this process's engine.
     """
 
     def __init__(self, settings: Settings, engine: Callable[[], Engine]) -> None:
         self._settings = settings
         self._engine = engine
-        self._answered: dict[str, AnsweredJob] = {}
 
-    def accepts(self, task: str, content: Any) -> bool:
-        """Return whether a job may be in a bundle, by its task and its message's content."""
-        try:
-            (raw,), kwargs, *_ = content
-        except (TypeError, ValueError):
-            return False
-        return task == top_k.TASK and not kwargs and top_k.may_be_bundled(raw)
+    @staticmethod
+    def accepts(job: DeliveredJob) -> bool:
+        """Return whether a job may be in a bundle."""
+        is_alone = job.task == top_k.TASK and not job.kwargs and len(job.args) == 1
+        return is_alone and top_k.may_be_bundled(job.args[0])
 
-    def answer(self, jobs: Sequence[DeliveredJob]) -> Collection[str]:
-        """Answer jobs together; return the ids of those that were answered."""
+    def answer(self, jobs: Sequence[DeliveredJob]) -> dict[str, AnsweredJob]:
+        """Answer jobs together; return those that were answered, by their ids."""
         started = time.perf_counter()
-        self.forget()
         try:
             answers = self._answers(jobs)
         except Exception as error:  # noqa: BLE001 -- each job then runs alone, and finds it again
             log.warning("bundle not answered together", error=type(error).__name__, where=logs.where(error))
-        else:
-            seconds = (time.perf_counter() - started) / len(jobs)
-            self._answered = {task_id: AnsweredJob(job, answer, seconds) for task_id, job, answer in answers}
-        return self._answered.keys()
+            return {}
+        seconds = (time.perf_counter() - started) / len(jobs)
+        return {task_id: AnsweredJob(checked, answer, seconds) for task_id, checked, answer in answers}
 
     def _answers(self, jobs: Sequence[DeliveredJob]) -> list[tuple[str, Checked, dict[str, Any]]]:
         """Return the id of each job that could be answered, the job as checked, and its answer."""
@@ -97,14 +88,6 @@ class AnsweredTogether:
             for (task_id, checked, _), answer in zip(prepared, answers, strict=True)
             if answer is not None
         ]
-
-    def take(self, task_id: str) -> AnsweredJob | None:
-        """Return what a job was answered, once; None for a job that runs alone."""
-        return self._answered.pop(task_id, None)
-
-    def forget(self) -> None:
-        """Drop answers that no job used, so that no later job with the same id gets one."""
-        self._answered.clear()
 
     def _prepare(self, job: DeliveredJob, retrieval: Retrieval) -> tuple[Checked, PreparedSearch] | None:
         """Check a job and its caller; None: it has an error, which it has again when it runs alone."""

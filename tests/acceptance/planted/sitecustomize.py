@@ -28,8 +28,8 @@ def acknowledge_first(process: Any, *words: Any) -> None:
 def put_twice(store: Any, put_records: Any) -> set[str]:
     """Replace the outcome that was stored before this one."""
     for record in _last:
-        failure = records.compose(record.task_id, "FAILURE", records.failure(Unavailable("planted")))
-        store._client.set(records.record_key(record.task_id), failure)
+        failure = records.compose(record.task_id, "FAILURE", Unavailable("planted"))
+        store._client.set(records.record_key(record.task_id), failure.value)
     _last[:] = put_records[:1]
     return _put(store, put_records)
 

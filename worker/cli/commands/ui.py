@@ -62,7 +62,7 @@ def _answers(engine: Engine, settings: Settings, *, by_queue: bool) -> Iterator[
     if not by_queue:
         yield InThisProcess(engine)
         return
-    Overview(settings.broker_url.get_secret_value(), QUEUES, time.time).check()
+    Overview(settings.broker_url.get_secret_value(), QUEUES).check()
     results = settings.result_backend or settings.broker_url
     urls = settings.broker_url.get_secret_value(), results.get_secret_value()
     with Client(*urls, signer_of(settings, SECONDS_TO_ANSWER)) as client:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
@@ -125,7 +124,7 @@ def clock_findings(settings: Settings, clock: Callable[[], float]) -> Iterator[F
 def holding_findings(settings: Settings) -> Iterator[Finding]:
     """Tell what each worker holds; those that are gone can't be asked."""
     try:
-        state = Overview(settings.broker_url.get_secret_value(), QUEUES, time.time).look(0)
+        state = Overview(settings.broker_url.get_secret_value(), QUEUES).look(0)
     except Unavailable:  # the check of Redis says why
         return
     for worker in state.workers:

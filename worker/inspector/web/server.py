@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import time
 from typing import TYPE_CHECKING
 
 import uvicorn
@@ -59,7 +58,7 @@ def serve(
     Raises:
         SettingsError: the address can't be used, or the certificate can't be read.
     """
-    overview = Overview(settings.broker_url.get_secret_value(), QUEUES, time.time)
+    overview = Overview(settings.broker_url.get_secret_value(), QUEUES)
     app = make_app(settings, engine, overview, visitor=visitor, root=root, is_secure=is_secure)
     listening = _listen(host, port)
     server = make_server(app, certificate, key)

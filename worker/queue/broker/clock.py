@@ -23,10 +23,7 @@ AGAIN_SECONDS = 2.0
 class ServerClock:
     """Estimate of Redis' time without a query per message: never ahead, and never far behind.
 
-    Between queries it advances with the machine's monotonic clock, which is never set.
-
-    Args:
-        monotonic: seconds.
+    Between queries it advances with the machine's monotonic clock, in seconds, which is never set.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:

@@ -88,7 +88,7 @@ def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[s
         "reason": refusal.reason,
         "error": type(refusal.error).__name__,
         "message": refusal.error.message,
-        "task": refusal.task or refusal.called,
+        "task": refusal.task,
         "task_id": "" if _may_hold_token(task_id.encode()) else task_id,
         "digest": "" if is_excerpt(raw) else f"sha256:{hashlib.sha256(raw).hexdigest()}",
         "bytes": sent_bytes(raw),
@@ -100,15 +100,9 @@ def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[s
 def dead_letter(
     client: redis.Redis, queue: str, place: str, raw: bytes, fields: dict[str, Any], rules: Rules
 ) -> int | None:
-    """Write an entry and remove its message, with its count, from an owner's list; atomic and safe to repeat.
+    """Write an entry, which `compose` made, and remove its message, with its count, from the list of its owner.
 
-    Args:
-        client: client of the broker.
-        queue: the message's queue.
-        place: the owner's list.
-        raw: the message.
-        fields: result of `compose`.
-        rules: number of entries to keep.
+    Atomic, and safe to repeat.
 
     Returns:
         The number of its deliveries that were counted; None if the message was no longer in the list.
@@ -234,38 +228,30 @@ class Depth:
     delayed: int
 
 
-def depths(client: redis.Redis, queues: Iterable[str], clock: Callable[[], float], *, ages: bool) -> list[Depth]:
-    """Count dead letters and delayed messages of each queue; see `watcher`."""
-    found = []
-    for queue in queues:
-        letters: Any = client.xlen(keys.dead(queue))
-        age = _oldest_seconds(client, queue, clock) if ages else None
-        found.append(Depth(queue, int(letters), age, delayed.depth(client, queue)))
-    return found
+def depth(client: redis.Redis, queue: str, *, ages: bool = True) -> Depth:
+    """Count a queue's dead letters and delayed messages; for `ages`, see `watcher`."""
+    letters: Any = client.xlen(keys.dead(queue))
+    return Depth(queue, int(letters), _oldest_seconds(client, queue) if ages else None, delayed.depth(client, queue))
 
 
-def _oldest_seconds(client: redis.Redis, queue: str, clock: Callable[[], float]) -> float:
+def _oldest_seconds(client: redis.Redis, queue: str) -> float:
     oldest: Any = client.xrange(keys.dead(queue), count=1)
-    return max(0.0, clock() - int(oldest[0][0].partition(b"-")[0]) / 1000) if oldest else 0.0
+    if not oldest:
+        return 0.0
+    now: Any = client.time()
+    return max(0.0, float(now[0]) - int(oldest[0][0].partition(b"-")[0]) / 1000)
 
 
-def watcher(
-    url: str, queues: Iterable[str], clock: Callable[[], float], *, ages: bool = True
-) -> Callable[[], list[Depth]]:
+def watcher(url: str, queues: Iterable[str], *, ages: bool = True) -> Callable[[], list[Depth]]:
     """Return a function that reads the depths of queues; it returns an empty list while Redis is unavailable.
 
-    Args:
-        url: URL of the broker.
-        queues: names of the queues.
-        clock: Unix time.
-        ages: also read the age of the oldest. Redis returns it only with the dead letter's content, which
-            not every user may read.
+    Redis returns the age of the oldest only with the dead letter's content, which not every user may read.
     """
 
     def look() -> list[Depth]:
         try:
             with redis.Redis.from_url(url, socket_connect_timeout=2, socket_timeout=2) as client:
-                return depths(client, queues, clock, ages=ages)
+                return [depth(client, queue, ages=ages) for queue in queues]
         except (redis.RedisError, ValueError):
             return []
 

@@ -28,16 +28,9 @@ def promote(client: redis.Redis, queue: str) -> bool:
     return bool(_PROMOTE.run(client.execute_command, places, AT_ONCE, AT_ONCE_BYTES))
 
 
-def requeue_deferred(client: redis.Redis, queue: str, idle: int, busy: int) -> int:
-    """Requeue deferred messages, behind all that wait; return their number.
-
-    Args:
-        client: client of the broker.
-        queue: name of the queue.
-        idle: number to requeue if the queue is empty, when they delay no other job.
-        busy: number to requeue otherwise.
-    """
-    return int(_REQUEUE_DEFERRED.run(client.execute_command, [keys.deferred(queue), queue], idle, busy))
+def requeue_deferred(client: redis.Redis, queue: str, most: int) -> int:
+    """Requeue some deferred messages if the queue is empty, when they delay no other job; return their number."""
+    return int(_REQUEUE_DEFERRED.run(client.execute_command, [keys.deferred(queue), queue], most))
 
 
 def depth(client: redis.Redis, queue: str) -> int:

@@ -1,7 +1,7 @@
-"""Inspection of messages before Celery gets them; a refused one is dead-lettered, and its sender gets an error.
+"""Inspection of messages; a refused one is dead-lettered, and its sender gets an error.
 
-Pure: takes bytes and the current time, returns a delivery or a refusal. Celery gets only what was checked here: headers
-that it does not need, or by which a sender could control the worker, are removed.
+Pure: takes bytes and the current time, returns a job or a refusal. A job has only what was checked here: headers that
+it does not need, or by which a sender could control the worker, are removed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeGuard
 
 from retrieval_client.errors import DeadLettered, InvalidJob, RetrievalError
 from retrieval_client.json_values import as_integer
 from worker.queue.broker.excerpts import sent_bytes
-from worker.queue.codec import UNDECODABLE, UnreadableBody, loads, parse
+from worker.queue.codec import UNDECODABLE, loads, parse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +41,7 @@ OUTAGE_HEADER, LONGEST_OUTAGE_SECONDS = "outage_seconds", 86_400
 
 @dataclass(frozen=True)
 class Rules:
-    """Limits for messages; plain data, because `inspect stats` shows it.
+    """Limits for messages.
 
     Attributes:
         tasks: names of the tasks that may be called; None: any.
@@ -66,20 +66,38 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
-    """Message that may be delivered.
+class DeliveredJob:
+    """Job that may run, as its message brought it.
 
     Attributes:
-        id: the task id.
-        headers: the headers that Celery needs, checked.
-        body: the body as sent, without its transport encoding.
-        content: the decoded body: arguments, keyword arguments, further tasks.
+        task: name of its task.
+        id: the id that its sender chose.
+        args, kwargs: its arguments; one positional argument is expected.
+        headers: its message's headers, checked.
+        further: the tasks to be sent after it: ``callbacks``, ``errbacks``, ``chain``, ``chord``.
     """
 
+    task: str
     id: str
-    headers: dict[str, Any]
-    body: bytes
-    content: list[Any]
+    args: Any
+    kwargs: Any
+    headers: Mapping[str, Any]
+    further: Mapping[str, Any] | None = None
+
+    @property
+    def keeps_result(self) -> bool:
+        """False if its sender wants none."""
+        return not self.headers["ignore_result"]
+
+    @property
+    def retries(self) -> int:
+        """Number of earlier tries."""
+        return int(self.headers.get("retries") or 0)
+
+    @property
+    def pauses(self) -> float:
+        """Sum of the pauses between them, in seconds."""
+        return float(self.headers.get(OUTAGE_HEADER) or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,26 +108,19 @@ class Refusal:
         reason: the dead letter's reason code.
         error: the error for its sender.
         id: the task id, if one could be read.
-        task: name of the task, if this worker has it.
-        called: name of a task that this worker does not have, in printable form.
+        task: name of the task, in printable form; empty: not known.
         may_kill: True: reading the message may kill whoever does.
     """
 
     reason: Reason
     error: RetrievalError
     id: str | None = None
-    task: str | None = None
-    called: str = ""
+    task: str = ""
     may_kill: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DelayedMessage:
-    """Message that is not due yet; its body was not inspected.
-
-    Attributes:
-        due: its due time (Unix time).
-    """
+class DelayedMessage(NamedTuple):
+    """Message that is not due yet, with its due time (Unix time); its body was not inspected."""
 
     due: float
 
@@ -122,14 +133,8 @@ class _ExpiredMessage(Exception):
     """Message that has expired, or will have before it is due."""
 
 
-def inspect(raw: bytes, rules: Rules, now: datetime | None) -> Delivery | DelayedMessage | Refusal:
-    """Inspect one entry of a queue.
-
-    Args:
-        raw: the entry.
-        rules: limits for messages.
-        now: Redis' time, with its zone; None: neither `eta` nor `expires` counts.
-    """
+def inspect(raw: bytes, rules: Rules, now: datetime | None) -> DeliveredJob | DelayedMessage | Refusal:
+    """Inspect one entry of a queue, by Redis' time, with its zone; None: neither `eta` nor `expires` counts."""
     try:
         envelope, headers = _envelope(raw, rules)
     except InvalidJob as error:
@@ -138,7 +143,7 @@ def inspect(raw: bytes, rules: Rules, now: datetime | None) -> Delivery | Delaye
     if not is_id(task_id, rules):
         return Refusal("malformed", InvalidJob(f"expected 1 to {rules.max_id} printable characters", "headers.id"))
     if not isinstance(task, str) or (rules.tasks is not None and task not in rules.tasks):
-        return Refusal("unknown_task", DeadLettered("this worker has no such task"), task_id, called=shown_name(task))
+        return Refusal("unknown_task", DeadLettered("this worker has no such task"), task_id, shown_name(task))
     try:
         return _task_message(envelope, headers, rules, now)
     except InvalidJob as error:
@@ -166,18 +171,16 @@ def shown_name(task: Any) -> str:
 
 def _task_message(
     envelope: dict[str, Any], headers: Mapping[str, Any], rules: Rules, now: datetime | None
-) -> Delivery | DelayedMessage:
+) -> DeliveredJob | DelayedMessage:
     """Check a message for a task that this worker has; if it is not due, its body is not inspected."""
     _check_priority(envelope)
     checked = _headers(headers, rules)
     due = _due(headers, now) if now is not None else None
     if due is not None:
         return DelayedMessage(due.timestamp())
-    body = body_of(envelope)
-    _check_values(body, rules)
-    content = _content(envelope, body)
-    check_content(content, callbacks=rules.callbacks)
-    return Delivery(headers["id"], {**checked, "id": headers["id"], "task": headers["task"]}, body, content)
+    _, (args, kwargs, further) = _content(envelope, rules, callbacks=rules.callbacks)
+    task_id, task = headers["id"], headers["task"]
+    return DeliveredJob(task, task_id, args, kwargs, {**checked, "id": task_id, "task": task}, further)
 
 
 def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -186,8 +189,8 @@ def _envelope(raw: bytes, rules: Rules) -> tuple[dict[str, Any], dict[str, Any]]
         raise InvalidJob(f"expected a message of at most {rules.max_bytes} bytes")
     _check_values(raw, rules)
     try:
-        envelope = parse(raw)
-    except (ValueError, RecursionError):
+        envelope = loads(raw)
+    except ValueError:
         raise InvalidJob("the message is not JSON") from None
     headers = envelope.get("headers") if isinstance(envelope, dict) else None
     if not isinstance(headers, dict):
@@ -229,8 +232,8 @@ def is_id(value: Any, rules: Rules) -> TypeGuard[str]:
 
 
 def _headers(headers: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
-    """Check and return the headers that Celery needs; others are dropped, also ``eta``, which Celery would wait for."""
-    check_limits(headers)
+    """Check and return the headers that a job needs; others are dropped."""
+    _check_limits(headers)
     checked: dict[str, Any] = {}
     for name in ("root_id", "parent_id", "group", "origin", "lang"):
         if headers.get(name) is not None:
@@ -251,26 +254,12 @@ def _headers(headers: Mapping[str, Any], rules: Rules) -> dict[str, Any]:
     ignore = headers.get("ignore_result")
     if not isinstance(ignore, bool | NoneType):
         raise InvalidJob("expected true or false", "headers.ignore_result")
-    return {
-        "root_id": None,
-        "parent_id": None,
-        "group": None,
-        "shadow": None,
-        "retries": 0,
-        "timelimit": [None, None],
-        **checked,
-        "ignore_result": bool(ignore),
-        "expires": expires.isoformat() if (expires := _moment(headers, "expires")) else None,
-        "eta": None,
-    }
+    expires = _moment(headers, "expires")
+    return {**checked, "ignore_result": bool(ignore), "expires": expires.isoformat() if expires else None}
 
 
-def check_limits(headers: Mapping[str, Any]) -> None:
-    """Refuse headers by which a sender could change how the worker runs.
-
-    Raises:
-        InvalidJob: there is one.
-    """
+def _check_limits(headers: Mapping[str, Any]) -> None:
+    """Refuse headers by which a sender could change how the worker runs."""
     if headers.get("timelimit") not in (None, [None, None]):  # Celery itself sends the nulls
         raise InvalidJob("expected no such header", "timelimit")
     if headers.get("compression") is not None:
@@ -286,11 +275,7 @@ def _check_priority(envelope: Mapping[str, Any]) -> None:
 
 
 def _due(headers: Mapping[str, Any], now: datetime) -> datetime | None:
-    """Return the due time of a message; None: now.
-
-    Raises:
-        _Expired: it has expired, or will have when it is due.
-    """
+    """Return the due time of a message; None: now. One that has expired, or will have when it is due, is refused."""
     eta, expires = _moment(headers, "eta"), _moment(headers, "expires")
     due = eta if eta is not None and eta > now else None
     if expires is not None and expires <= (due or now):
@@ -340,25 +325,28 @@ def body_of(envelope: dict[str, Any]) -> bytes:
     raise InvalidJob("expected base64, utf-8 or nothing", "properties.body_encoding")
 
 
-def _content(envelope: Mapping[str, Any], body: bytes) -> Any:
-    """Decode the body, which must be JSON."""
+def _content(envelope: dict[str, Any], rules: Rules, *, callbacks: bool) -> tuple[bytes, list[Any]]:
+    """Take the body out of an envelope; return it, and what it says: arguments, keyword arguments, further tasks."""
+    body = body_of(envelope)
+    _check_values(body, rules)
     if envelope.get("content-type") != "application/json":
         raise InvalidJob("expected application/json", "content-type")
     encoding = envelope.get("content-encoding")
     if not (encoding is None or (isinstance(encoding, str) and encoding.lower() in {"utf-8", "utf8", "binary"})):
         raise InvalidJob("expected utf-8", "content-encoding")
     try:
-        return loads(body)
+        content = loads(body)
     except ValueError:
         raise InvalidJob(UNDECODABLE) from None
+    _check_content(content, callbacks=callbacks)
+    return body, content
 
 
 def arguments(raw: bytes) -> Any:
     """Return the arguments of a message, for a summary; None if it has none."""
     try:
-        envelope = parse(raw)
-        return loads(body_of(envelope))[0]
-    except (ValueError, TypeError, AttributeError, LookupError, RecursionError, InvalidJob):
+        return loads(body_of(loads(raw)))[0]
+    except (ValueError, TypeError, AttributeError, LookupError, InvalidJob):
         return None
 
 
@@ -371,10 +359,7 @@ def decoded(raw: bytes, rules: Rules) -> list[Any]:
         ValueError: an object has a name twice, of which a reader sees only one.
     """
     envelope, _ = _envelope(raw, rules)
-    body = body_of(envelope)
-    _check_values(body, rules)
-    content = _content(envelope, body)
-    check_content(content, callbacks=True)
+    body, content = _content(envelope, rules, callbacks=True)
     for text in (raw, body):
         parse(text, _named_once)
     return [envelope, content]
@@ -387,17 +372,11 @@ def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-def check_content(content: Any, *, callbacks: bool) -> None:
-    """Check that a decoded body is a task's: arguments, keyword arguments, further tasks.
-
-    Raises:
-        InvalidJob: it is not, or it names further tasks where they are not allowed.
-    """
+def _check_content(content: Any, *, callbacks: bool) -> None:
+    """Check that a decoded body is a task's, and names no further tasks where they are not allowed."""
     if not (isinstance(content, list) and [*map(type, content)] in ([list, dict, dict], [list, dict, NoneType])):
         raise InvalidJob("the body could not be decoded as JSON of [[job], {}, {}]")
-    arguments, keywords, embed = content
-    if arguments and isinstance(arguments[0], UnreadableBody):
-        raise InvalidJob(UNDECODABLE)
+    _, keywords, embed = content
     if "self" in keywords:  # Celery's own call of the task would fail on it
         raise InvalidJob(ONE_JOB)
     further = {name: (embed or {}).get(name) for name in ("callbacks", "errbacks", "chain", "chord")}

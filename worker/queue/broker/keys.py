@@ -32,10 +32,7 @@ def owner_key(owner: str) -> str:
 def owner_value(name: str, ended: int, began: float | None = None) -> str:
     """Return the value of an owner's key: its worker, when what it runs began, the number of its deliveries that ended.
 
-    Args:
-        name: name of the worker.
-        ended: number of its deliveries that were acknowledged.
-        began: when the message that it runs was begun, by Redis' time; None if that is recorded elsewhere.
+    Times are Redis'; None if what it runs is recorded elsewhere.
     """
     return f"{name} {ended}" if began is None else f"{name} @{began:.3f} {ended}"
 

@@ -6,32 +6,22 @@ An entry is ``[message,"","queue"]``, with the message byte for byte as sent.
 
 from __future__ import annotations
 
-import json
-import re
 from typing import TYPE_CHECKING, Any
 
 from worker.queue.broker import keys
 from worker.queue.lua import Script
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import redis
 
-_REQUEUE, _ENDS = Script("requeue_delivery"), Script("ends_of_deliveries")
-
-_END = re.compile(rb',"",("(?:[^"\\]|\\.)*")\]$')
-_END_BYTES = 2048
+_REQUEUE = Script("requeue_delivery")
 
 
 def requeue_of_dead_owners(client: redis.Redis) -> int:
     """Requeue the deliveries of owners that are not alive, the next ones first; return their number."""
+    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING)
     tags = _tags_of_dead_owners(client)
-    return sum(
-        _requeue(client, tag, found[0], json.loads(found[1]))
-        for tag, end in zip(tags, _ends(client, tags), strict=True)
-        if (found := _END.search(end))
-    )
+    return sum(int(_REQUEUE.run(client.execute_command, places, tag, keys.deliveries(""))) for tag in tags)
 
 
 def _tags_of_dead_owners(client: redis.Redis) -> list[str]:
@@ -47,13 +37,3 @@ def _tags_of_dead_owners(client: redis.Redis) -> list[str]:
             pipe.exists(keys.owner_key(owner))
         dead = {owner for owner, is_alive in zip(owners, pipe.execute(), strict=True) if not is_alive}
     return [tag for tag in tags if keys.owner_of(tag) in dead]
-
-
-def _ends(client: redis.Redis, tags: Sequence[str]) -> list[bytes]:
-    """Return the ends of entries, which name their queues; an empty one of a delivery that is gone."""
-    return list(_ENDS.run(client.execute_command, [keys.UNACKED], _END_BYTES, *tags)) if tags else []
-
-
-def _requeue(client: redis.Redis, tag: str, end: bytes, queue: str) -> int:
-    places = (keys.UNACKED, keys.UNACKED_INDEX, keys.WAITING, queue, keys.deliveries(queue))
-    return int(_REQUEUE.run(client.execute_command, places, tag, end))

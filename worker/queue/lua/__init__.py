@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 class Script:
     """Script that Redis runs by its digest, and is sent only if the server does not have it yet.
 
-    Args:
-        name: name of its file, without ``.lua``.
-        prelude: Lua that the file builds on.
+    Its name is that of its file, without ``.lua``; the prelude is Lua that the file builds on.
     """
 
     def __init__(self, name: str, prelude: str = "") -> None:
@@ -25,13 +23,7 @@ class Script:
         self._digest = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
 
     def run(self, ask: Callable[..., Any], keys: Sequence[str], *arguments: str | bytes | float) -> Any:
-        """Return the script's reply.
-
-        Args:
-            ask: sends a command and returns its reply.
-            keys: names of the keys.
-            arguments: the arguments.
-        """
+        """Return the script's reply; `ask` sends a command and returns the reply to it."""
         command = ("EVALSHA", self._digest, len(keys), *keys, *arguments)
         try:
             return ask(*command)

@@ -3,7 +3,7 @@
 -- operator, or with a new token, by its sender. Records begin as Celery composes them; a key of another type is none.
 --
 -- KEYS: of each record
--- ARGV: seconds that it is kept, and its JSON, of each
+-- ARGV: 1 seconds that they are kept; then the JSON of each
 -- Reply: the numbers of those that are not stored
 local refused = {}
 local again = {Unavailable = true, DeadLettered = true, NotAuthorised = true}
@@ -13,8 +13,8 @@ for number, key in ipairs(KEYS) do
     local failure = string.match(head, '^{"status": ?"FAILURE", ?"result": ?{"exc_type": ?"(%a+)"')
     local has_ended = string.find(head, '^{"status": ?"SUCCESS"') or string.find(head, '^{"status": ?"REVOKED"')
     if not has_ended and (not failure or again[failure]) then
-        redis.call('SETEX', key, ARGV[2 * number - 1], ARGV[2 * number])
-        redis.call('PUBLISH', key, ARGV[2 * number])
+        redis.call('SETEX', key, ARGV[1], ARGV[number + 1])
+        redis.call('PUBLISH', key, ARGV[number + 1])
     else
         refused[#refused + 1] = number
     end

@@ -18,10 +18,6 @@ log = logs.logger("worker.process")
 class Autoscaler:
     """The autoscaler, as Celery's ``worker_autoscaler`` is called.
 
-    Args:
-        pool: the pool.
-        max_concurrency, min_concurrency: most and fewest processes.
-
     Attributes:
         keepalive: seconds without a waiting job before processes leave; Celery's ``AUTOSCALE_KEEPALIVE``.
     """

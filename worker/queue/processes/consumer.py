@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from celery import bootsteps
-from celery.signals import worker_shutting_down
 from celery.worker import consumer
 
 from worker.queue import remote_channel
@@ -47,14 +46,8 @@ class _Processes(bootsteps.StartStopStep):
     def __init__(self, parent: Any, **options: Any) -> None:
         super().__init__(parent, **options)
         remote_channel.Channel.is_worker = True
-        self._processes = parent.app.processes
-        self._processes.consumer = parent
+        parent.app.processes.consumer = parent
         parent.task_consumer = parent.qos = _Queues([*parent.app.amqp.queues.consume_from.values()])
-        worker_shutting_down.connect(self._hurry)
-
-    def _hurry(self, **_: Any) -> None:
-        """Let other workers take the jobs over soon, if this one is killed before it has finished them."""
-        self._processes.hurry()
 
 
 class _Control(consumer.Control):

@@ -11,107 +11,89 @@ from celery.worker.control import control_command, inspect_command
 from worker.adapters import logs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from worker.queue.processes.pool import Member
+    from worker.queue.processes.table import RunningJob
 
 
 log = logs.logger("worker.remote_control")
 
 
-def _shown(state: Any, member: Member, position: int, task: str, task_id: str) -> dict[str, Any]:
+def _shown(state: Any, member: Member, job: RunningJob) -> dict[str, Any]:
     slot = member.slot
     return {
-        "id": task_id,
-        "name": task,
+        "id": job.task_id,
+        "name": job.task,
         "args": ["(job)"],
         "kwargs": {},
-        "type": task,
+        "type": job.task,
         "hostname": state.hostname,
         "time_start": time.time() - (time.monotonic() - slot.since),
         "acknowledged": False,
         "delivery_info": {"exchange": "", "routing_key": slot.place.partition(".inflight.")[0], "priority": 0},
         "worker_pid": member.pid,
-        "is_running": bool(slot.together) or position == slot.position,
     }
 
 
-def _jobs(state: Any) -> Iterator[dict[str, Any]]:
-    for job in state.consumer.pool.running():
-        yield _shown(state, *job)
-
-
-@inspect_command(name="active", alias="dump_active")
+@inspect_command(alias="dump_active")
 def active(state: Any, safe: bool = False, **_: Any) -> list[dict[str, Any]]:
     """Jobs that run."""
     del safe
-    return [job for job in _jobs(state) if job.pop("is_running")]
+    return [_shown(state, member, job) for member, job in state.consumer.pool.running() if job.is_running]
 
 
-@inspect_command(name="reserved", alias="dump_reserved")
+@inspect_command(alias="dump_reserved")
 def reserved(state: Any, **_: Any) -> list[dict[str, Any]]:
     """Jobs that a process has and does not run yet."""
-    return [job for job in _jobs(state) if not job.pop("is_running")]
+    return [_shown(state, member, job) for member, job in state.consumer.pool.running() if not job.is_running]
 
 
-@inspect_command(name="scheduled", alias="dump_schedule")
+@inspect_command(alias="dump_schedule")
 def scheduled(_: Any, **__: Any) -> list[dict[str, Any]]:
     """Nothing: delayed jobs wait in Redis."""
     return []
 
 
-@inspect_command(name="query_task", args=[("ids", str)], signature="[id1 [id2 [... [idN]]]]")
+@inspect_command(args=[("ids", str)], signature="[id1 [id2 [... [idN]]]]")
 def query_task(state: Any, ids: str | Sequence[str], **_: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     """State of jobs that this worker has, by their ids."""
     asked = {ids} if isinstance(ids, str) else {*ids}
-    known = [job for job in _jobs(state) if job["id"] in asked]
-    return {job["id"]: ("active" if job.pop("is_running") else "reserved", job) for job in known}
+    return {
+        job.task_id: ("active" if job.is_running else "reserved", _shown(state, member, job))
+        for member, job in state.consumer.pool.running()
+        if job.task_id in asked
+    }
 
 
-@control_command(name="disable_events")
+@control_command()
 def disable_events(state: Any, **_: Any) -> dict[str, str]:
     """Send no more events of jobs: Celery's command finds none to disable where they were on from the start."""
     state.consumer.event_dispatcher.groups = {"worker"}
     return {"ok": "task events disabled"}
 
 
-_FIXED = {"error": "processes that claim for themselves keep their queues: start another worker with -Q"}
-
-
 @control_command(name="add_consumer", args=[("queue", str)], signature="<queue>")
-def add_consumer(_: Any, **__: Any) -> dict[str, str]:
-    """Nothing: a process has its queues from its start."""
-    return _FIXED
-
-
 @control_command(name="cancel_consumer", args=[("queue", str)], signature="<queue>")
-def cancel_consumer(_: Any, **__: Any) -> dict[str, str]:
-    """Nothing: the same."""
-    return _FIXED
-
-
-_LIMITS = {"error": "limits are those of the worker's settings, for all jobs: start a worker with others"}
+def change_queues(_: Any, **__: Any) -> dict[str, str]:
+    """Nothing: a process has its queues from its start."""
+    return {"error": "processes that claim for themselves keep their queues: start another worker with -Q"}
 
 
 @control_command(
     name="rate_limit", args=[("task_name", str), ("rate_limit", str)], signature="<task_name> <rate_limit>"
 )
-def rate_limit(_: Any, **__: Any) -> dict[str, str]:
-    """Nothing: processes claim what waits."""
-    return _LIMITS
-
-
 @control_command(
     name="time_limit",
     args=[("task_name", str), ("soft_secs", float), ("hard_secs", float)],
     signature="<task_name> <soft_secs> [hard_secs]",
 )
-def time_limit(_: Any, **__: Any) -> dict[str, str]:
-    """Nothing: a process has its limits from its start."""
-    return _LIMITS
+def change_limits(_: Any, **__: Any) -> dict[str, str]:
+    """Nothing: a process has its limits from its start, and claims what waits."""
+    return {"error": "limits are those of the worker's settings, for all jobs: start a worker with others"}
 
 
-@control_command(name="revoke", variadic="task_id", signature="[id1 [id2 [... [idN]]]]")
+@control_command(variadic="task_id", signature="[id1 [id2 [... [idN]]]]")
 def revoke(state: Any, task_id: str | Sequence[str], terminate: bool = False, **_: Any) -> dict[str, str]:
     """Revoke jobs: they are not begun; with ``terminate``, the process of one that runs is ended."""
     ids = [task_id] if isinstance(task_id, str) else [*task_id]
@@ -122,7 +104,7 @@ def revoke(state: Any, task_id: str | Sequence[str], terminate: bool = False, **
     return {"ok": f"tasks {', '.join(ids)} {'terminating' if terminate else 'flagged as revoked'}"}
 
 
-@control_command(name="terminate", variadic="task_id", args=[("signal", str)], signature="<signal> [id1 [id2 [...]]]")
+@control_command(variadic="task_id", args=[("signal", str)], signature="<signal> [id1 [id2 [...]]]")
 def terminate(state: Any, signal: str, task_id: str | Sequence[str], **_: Any) -> dict[str, str]:
     """Revoke jobs, and end the process of one that runs."""
     del signal  # a process that is asked to stop would end its job first

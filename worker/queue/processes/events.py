@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from celery import Celery
 
-    from worker.queue.outcome import DeliveredJob, Outcome
+    from worker.queue.broker.inspection import DeliveredJob
+    from worker.queue.outcome import Outcome
     from worker.queue.processes.table import Head
 
 log = logs.logger("worker.events")
@@ -35,14 +36,9 @@ _LAST_SECONDS = 2.0
 
 
 class Events:
-    """Events of a process.
+    """Events of a process of a worker, by the worker's name.
 
     A job's thread only keeps them: what keeps Redis from taking them keeps no job from its end.
-
-    Args:
-        app: the Celery app.
-        hostname: the worker's name.
-        head: says whether events are sent.
     """
 
     def __init__(self, app: Celery, hostname: str, head: Head) -> None:

@@ -9,6 +9,7 @@ import contextlib
 import queue
 import threading
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import redis
@@ -18,6 +19,7 @@ from worker.adapters import logs
 from worker.queue import codec, records
 from worker.queue.broker import delayed, inspection, keys, priorities, turns, unacked
 from worker.queue.broker.clock import ServerClock
+from worker.queue.broker.inspection import DeliveredJob
 from worker.queue.broker.owners import (
     AGAIN_SECONDS,
     BEAT_SECONDS,
@@ -27,16 +29,13 @@ from worker.queue.broker.owners import (
     RenewalLog,
 )
 from worker.queue.claims import ALONE, ANSWERED, TIDY_SECONDS, UNCOUNTED, Tidier, renew
-from worker.queue.outcome import delivered_job
-from worker.queue.processes.table import State
-from worker.queue.records import Record
+from worker.queue.processes.table import Slot, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from worker.queue.broker.inspection import Refusal, Rules
+    from worker.queue.broker.inspection import Rules
     from worker.queue.further_tasks import FurtherTasks
-    from worker.queue.processes.table import Slot
     from worker.queue.records import RecordStore
 
 log = logs.logger("worker.keeper")
@@ -57,75 +56,35 @@ Cause: TypeAlias = Literal["", "time limit", "revoked", "stopped"]
 
 
 class DeadProcess(NamedTuple):
-    """A process that is gone, and what it did, by its slot.
+    """A process that is gone: a copy of its slot, and why the main process ended it, if it did."""
 
-    Attributes:
-        places: its lists.
-        place: the list that holds the messages that it read, or the jobs that it ran; empty: none.
-        is_answered: whether the outcomes of all of these are stored.
-        task_id: id of the one that ran; empty: it ran none.
-        together: whether all of these ran.
-        cause: why it was ended by the main process, if it was.
-    """
-
-    places: Sequence[str]
-    place: str
-    is_answered: bool
-    task_id: str
-    together: bool
+    slot: Slot
     cause: Cause
-
-    @classmethod
-    def of(cls, slot: Slot, cause: Cause) -> DeadProcess:
-        """Return what a slot says of its process."""
-        running, is_answered = slot.running, slot.state == State.ENDED
-        task_id = running[0].task_id if running else ""
-        place = slot.place if slot.state in (State.RUNNING, State.STORING, State.ENDED) else ""
-        return cls(slot.places, place, is_answered, task_id, bool(slot.together), cause)
 
 
 class _UnstoredError(Exception):
     """The outcome of a job could not be stored yet."""
 
 
+@dataclass(eq=False)
 class Keeper:
-    """The thread.
+    """The thread. Its clients are its own; `slots` returns those of the processes that live, by number.
 
     Attributes:
         waiting: number of jobs that wait.
         stuck: number → last sign of life of the processes that count as stopped.
-
-    Args:
-        client: client of the broker, of its own.
-        store: stores records; its client is its own, too.
-        further: sends what a job names for its end.
-        name: the worker's name, for the owners' keys.
-        queues: names of the queues.
-        slots: returns the slots of the processes that live, by number.
-        rules: limits of messages.
-        seconds: time for which a record is kept.
     """
 
-    def __init__(
-        self,
-        client: redis.Redis,
-        store: RecordStore,
-        further: FurtherTasks,
-        name: str,
-        queues: Sequence[str],
-        slots: Callable[[], Mapping[int, Slot]],
-        rules: Rules,
-        seconds: int,
-    ) -> None:
-        self._client = client
-        self._store = store
-        self._further = further
-        self._name = name
-        self._queues = queues
-        self._slots = slots
-        self._rules = rules
-        self._seconds = seconds
-        self._tidier = Tidier(client)
+    _client: redis.Redis
+    _store: RecordStore
+    _further: FurtherTasks
+    _name: str
+    _queues: Sequence[str]
+    _slots: Callable[[], Mapping[int, Slot]]
+    _rules: Rules
+
+    def __post_init__(self) -> None:
+        self._tidier = Tidier(self._client)
         self._clock = ServerClock(time.monotonic)
         self._dead: queue.SimpleQueue[DeadProcess] = queue.SimpleQueue()
         self._unsettled: list[DeadProcess] = []
@@ -144,12 +103,12 @@ class Keeper:
         """Start the thread."""
         self._thread.start()
 
-    def settle(self, process: DeadProcess) -> None:
-        """Requeue what a dead process held; retried until it is done."""
-        self._dead.put(process)
+    def settle(self, slot: Slot, cause: Cause) -> None:
+        """Requeue what a dead process held, by its slot, which may then be another's; retried until it is done."""
+        self._dead.put(DeadProcess(Slot.from_buffer_copy(slot), cause))
 
-    def hurry(self) -> None:
-        """Let owners live shorter: the worker was asked to stop, and may be killed."""
+    def hurry(self, **_: object) -> None:
+        """Let owners live shorter: if the worker, asked to stop, is killed, others take its jobs over soon."""
         self._is_stopping = True
 
     def stop(self, seconds: float) -> None:
@@ -216,12 +175,7 @@ class Keeper:
         if count := unacked.requeue_of_dead_owners(self._client):
             log.warning("deliveries requeued", messages=count)
         for name in self._queues:
-            priorities.refuse(self._client, name, self._rules, self._clock.read(self._client), self._answer_refused)
-
-    def _answer_refused(self, refusals: Sequence[Refusal]) -> bool:
-        answerable = [(refusal.id, refusal.error) for refusal in refusals if refusal.id]
-        self._store.put([records.refusal(task_id, error, self._seconds) for task_id, error in answerable])
-        return True
+            priorities.refuse(self._client, name, self._rules, self._clock.read(self._client), self._store)
 
     def _renew(self, now: float) -> None:
         if now < self._next_beat:
@@ -229,12 +183,11 @@ class Keeper:
         life = STOPPING_LIFE_SECONDS if self._is_stopping else LIFE_SECONDS
         try:
             slots = self._slots()
-            for slot in slots.values():
-                self._renew_slot(slot, now, life)
+            values = {name: value for slot in slots.values() for name, value in self._owner_values(slot, now).items()}
             for process in self._unsettled:  # else it would be requeued as of a dead worker
-                values = dict.fromkeys(process.places, keys.owner_value(self._name, 0))
-                if values:
-                    renew(self._client.execute_command, values, life)
+                values |= dict.fromkeys(process.slot.places, keys.owner_value(self._name, 0))
+            if values:
+                renew(self._client.execute_command, values, life)
             self._find_stuck(slots)
         except (redis.RedisError, OSError) as error:
             self._renewals.failed(error, now)
@@ -243,16 +196,15 @@ class Keeper:
             self._renewals.renewed()
         self._next_beat = now + (STOPPING_BEAT_SECONDS if self._is_stopping else BEAT_SECONDS)
 
-    def _renew_slot(self, slot: Slot, now: float, life: int) -> None:
-        """Renew a process's owners, with the number of jobs that it ended, and when what it runs began."""
+    def _owner_values(self, slot: Slot, now: float) -> dict[str, str]:
+        """Return the values of a process's owners: how many jobs each has ended, and when what it runs began."""
         began = self._clock.read(self._client).timestamp() - (now - slot.since) if slot.running else None
         values = {}
         for place in slot.places:
             queue, owner = keys.parse_inflight(place)
             ended = slot.queue_ended[self._queues.index(queue)] if owner.endswith("a") else 0
             values[place] = keys.owner_value(self._name, ended, began if place == slot.place else None)
-        if values:
-            renew(self._client.execute_command, values, life)
+        return values
 
     def _find_stuck(self, slots: Mapping[int, Slot]) -> None:
         """Find processes that, look after look, neither run a job nor give a sign of life."""
@@ -275,20 +227,21 @@ class Keeper:
         for name in self._queues:
             while delayed.promote(self._client, name):
                 pass
-            delayed.requeue_deferred(self._client, name, 2 * len(self._slots()), 0)
+            delayed.requeue_deferred(self._client, name, 2 * len(self._slots()))
             waiting += turns.waiting(self._client, name)
         self.waiting = waiting
 
     def _settle(self, process: DeadProcess) -> None:
         """Requeue what a process held: what it ran or read counts, or is answered; what had not begun does neither."""
-        for place in process.places:
+        slot = process.slot
+        for place in slot.places:
             mode = UNCOUNTED
-            if place == process.place and process.is_answered:
+            if place == slot.place and slot.state == State.ENDED:
                 mode = ANSWERED
-            elif place == process.place and process.cause != "stopped":
-                if process.together:
+            elif place == slot.place and process.cause != "stopped":
+                if slot.together:
                     mode = ALONE
-                elif (raw := self._message_of(process)) is not None:
+                elif (raw := self._message_of(slot)) is not None:
                     if process.cause:
                         self._answer(process, raw)
                     else:
@@ -297,33 +250,34 @@ class Keeper:
             if moved and mode != ANSWERED:
                 log.warning("claims of a dead process requeued", queue=keys.parse_inflight(place)[0], messages=moved)
 
-    def _message_of(self, process: DeadProcess) -> bytes | None:
+    def _message_of(self, slot: Slot) -> bytes | None:
         """Return the message that a process ran, or else the first one, which it read; None: its list has it no more.
 
         A late command of the process may still remove messages: no place in the list stays that of its message.
         """
-        length: Any = self._client.llen(process.place)
+        place, task_id = slot.place, slot.task_id
+        length: Any = self._client.llen(place)
         for number in range(length):
-            raw: Any = self._client.lindex(process.place, -1 - number)
-            if raw is not None and (not process.task_id or _id_of(raw) == process.task_id):
+            raw: Any = self._client.lindex(place, -1 - number)
+            if raw is not None and (not task_id or _id_of(raw) == task_id):
                 return bytes(raw)
         return None
 
     def _answer(self, process: DeadProcess, raw: bytes) -> None:
         """Store the outcome of a job whose process was ended for it, and remove its message, with its count."""
         inspected = inspection.inspect(raw, self._rules, None)
-        job = delivered_job(inspected) if isinstance(inspected, inspection.Delivery) else None
+        job = inspected if isinstance(inspected, DeliveredJob) else None
         state, error = ("REVOKED", records.REVOKED) if process.cause == "revoked" else ("FAILURE", _TIMED_OUT)
-        record = Record(process.task_id, records.compose(process.task_id, state, records.failure(error)), self._seconds)
         try:
-            self._store.put([] if job and job.headers["ignore_result"] else [record])
+            if job is None or job.keeps_result:
+                self._store.put([records.compose(process.slot.task_id, state, error)])
             if job and not self._further.send(job, error, state):
                 raise _UnstoredError("chord not sent")
         except (redis.RedisError, OSError) as failed:
             raise _UnstoredError(type(failed).__name__) from None
-        digest, counts = keys.digest(raw), keys.deliveries(keys.parse_inflight(process.place)[0])
-        self._client.hdel(counts, digest, f"{digest}:alone")
-        self._client.lrem(process.place, 1, raw)  # type: ignore[arg-type] # redis-py knows text only
+        digest, place = keys.digest(raw), process.slot.place
+        self._client.hdel(keys.deliveries(keys.parse_inflight(place)[0]), digest, f"{digest}:alone")
+        self._client.lrem(place, 1, raw)  # type: ignore[arg-type] # redis-py knows text only
 
 
 def _id_of(raw: bytes) -> str | None:

@@ -16,7 +16,7 @@ from worker.queue.claims import Claims
 from worker.queue.further_tasks import FurtherTasks
 from worker.queue.processes.events import Events
 from worker.queue.processes.keeper import Keeper
-from worker.queue.processes.process import Limits, Process
+from worker.queue.processes.process import Process
 from worker.queue.processes.table import MOST_JOBS
 from worker.queue.records import RecordStore
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from worker.queue.broker.inspection import Rules
     from worker.queue.outcome import Answers
     from worker.queue.processes.consumer import Consumer
+    from worker.queue.processes.process import Limits
     from worker.queue.processes.table import Head, Slot
     from worker.settings import Settings
 
@@ -40,23 +41,17 @@ _SOCKETS = {name: value for name, value in connections.SOCKETS.items() if name !
 class Processes:
     """The parts.
 
-    Args:
-        app: the Celery app.
-        settings: the worker's settings.
-        rules: limits of messages.
-        answers: finds the outcomes of jobs.
-
     Attributes:
+        settings: the worker's settings.
         consumer: Celery's consumer; None before it is made.
         number: of this process in its pool; 0 in the main process.
     """
 
     def __init__(self, app: Celery, settings: Settings, rules: Rules, answers: Answers) -> None:
         self._app = app
-        self._settings = settings
+        self.settings = settings
         self._rules = rules
         self._answers = answers
-        self._keeper: Keeper | None = None
         self.consumer: Consumer | None = None
         self.number = 0
 
@@ -68,42 +63,23 @@ class Processes:
     @property
     def bundle(self) -> int:
         """Most jobs that are answered together; a standby's lag is checked in each search's own transaction."""
-        return 1 if self._settings.of_the_standby else min(self._settings.worker.bundle, MOST_JOBS)
-
-    @property
-    def soft_seconds(self) -> float:
-        """Time after which a job is interrupted."""
-        return self._settings.worker.soft_time_limit_seconds
-
-    @property
-    def hard_seconds(self) -> float:
-        """Time after which the process of a job is ended."""
-        return self._settings.worker.time_limit_seconds
+        return 1 if self.settings.of_the_standby else min(self.settings.worker.bundle, MOST_JOBS)
 
     def keeper(self, slots: Callable[[], Mapping[int, Slot]]) -> Keeper:
         """Make the main process's keeper."""
         store = self._store()
-        self._keeper = Keeper(
+        return Keeper(
             self._broker(_KEEPER_SECONDS),
             store,
-            self._further(store),
+            FurtherTasks(self._app, store),
             _name(os.getpid()),
             self.queues,
             slots,
             self._rules,
-            self._settings.worker.result_expires_seconds,
         )
-        return self._keeper
 
-    def hurry(self) -> None:
-        """Let owners live shorter from now on."""
-        if self._keeper is not None:
-            self._keeper.hurry()
-
-    def run(self, slot: Slot, head: Head, hostname: str, limits: tuple[Any, Any, Any], parent: int) -> None:
+    def run(self, slot: Slot, head: Head, hostname: str, limits: Limits, parent: int) -> None:
         """Run a process until it leaves."""
-        worker = self._settings.worker
-        soft, most_jobs, most_memory = limits
         client, store = self._broker(), self._store()
         Process(
             Claims(client, self.queues, _name(os.getppid()), slot.announce, self._rules.max_bytes, self._turn_of),
@@ -111,16 +87,9 @@ class Processes:
             store,
             client,
             self._answers,
-            self._further(store),
+            FurtherTasks(self._app, store),
             self._rules,
-            Limits(
-                soft or 0.0,
-                most_jobs or 0,
-                most_memory or 0,
-                self.bundle,
-                worker.bundle_ms / 1000,
-                worker.result_expires_seconds,
-            ),
+            limits,
             head,
             slot,
             Events(self._app, hostname, head),
@@ -129,11 +98,8 @@ class Processes:
 
     @property
     def _turn_of(self) -> Callable[[bytes], str] | None:
-        owners = self._settings.principal.owners
-        return (lambda raw: turn_of(raw, owners)) if self._settings.worker.fair else None
-
-    def _further(self, store: RecordStore) -> FurtherTasks:
-        return FurtherTasks(self._app, store, self._settings.worker.result_expires_seconds)
+        owners = self.settings.principal.owners
+        return (lambda raw: turn_of(raw, owners)) if self.settings.worker.fair else None
 
     def _broker(self, seconds: float = connections.ANSWER_SECONDS) -> redis.Redis:
         limits = {"socket_timeout": seconds, "socket_connect_timeout": seconds}
@@ -143,7 +109,7 @@ class Processes:
         client = redis.Redis.from_url(self._app.conf.result_backend, retry=Retry(NoBackoff(), 0), **_SOCKETS)
         places = [each.get_connection_kwargs() for each in (client, self._broker())]
         is_on_broker = len({_server(place) for place in places}) == 1
-        return RecordStore(client, is_on_broker=is_on_broker)
+        return RecordStore(client, self.settings.worker.result_expires_seconds, is_on_broker=is_on_broker)
 
 
 def _server(place: Mapping[str, Any]) -> tuple[Any, ...]:

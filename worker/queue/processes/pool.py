@@ -21,8 +21,7 @@ from celery.worker import state as worker_state
 
 from worker.adapters import logs
 from worker.queue.places import Place
-from worker.queue.processes.keeper import DeadProcess
-from worker.queue.processes.process import revocation_key
+from worker.queue.processes.process import Limits, revocation_key
 from worker.queue.processes.table import State, Table
 from worker.queue.remote_control import MOST_PROCESSES
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from worker.queue.processes.keeper import Cause, Keeper
-    from worker.queue.processes.table import Slot
+    from worker.queue.processes.table import RunningJob, Slot
 
 log = logs.logger("worker.pool")
 
@@ -72,16 +71,10 @@ class Member:
         self._is_reaped = False
 
     @property
-    def is_leaving(self) -> bool:
-        """True if it takes no more jobs."""
-        return bool(self.slot.is_leaving)
-
-    @property
     def cause(self) -> Cause:
         """Why it was ended; not for a job that it had begun since."""
         task_id, cause = self.ended_for
-        running = self.slot.running
-        return cause if not task_id or (running and running[0].task_id == task_id) else "stopped"
+        return cause if task_id in {"", self.slot.task_id} else "stopped"
 
     def end(self, cause: Cause, task_id: str = "") -> None:
         """Kill it, for the job that it runs if one is given."""
@@ -136,6 +129,7 @@ class Pool(BasePool):
         self._ended_all = threading.Event()
         self._no_fork = threading.Lock()
         self._keeper: Keeper = self.app.processes.keeper(self._slots)
+        signals.worker_shutting_down.connect(self._keeper.hurry)
         self._maintain()
         self._keeper.start()
         atexit.register(self._end_rest)
@@ -154,17 +148,12 @@ class Pool(BasePool):
     def _slots(self) -> dict[int, Slot]:
         return {number: member.slot for number, member in [*self.members.items()]}
 
-    @property
-    def hostname(self) -> str:
-        """Name of the worker."""
-        return str(self.options["initargs"][1])
-
     def _maintain(self) -> None:
         """Fork what is missing, each no sooner than it may be; a free place beyond these does not end their pauses."""
         if self._is_ending:
             return
         now = time.monotonic()
-        missing = self.limit - sum(not member.is_leaving for member in self.members.values())
+        missing = self.limit - sum(not member.slot.is_leaving for member in self.members.values())
         free = [number for number in self._places if number not in self.members]
         for number in free[: max(0, missing)]:
             place = self._places[number]
@@ -202,11 +191,10 @@ class Pool(BasePool):
             _leave_parents_files({pipe, self._alive})
             self.app.processes.number = number
             threading.Thread(target=_end_alone, args=(self._alive, self._hard_seconds), daemon=True).start()
-            options = self.options
-            limits = (self._soft_seconds, options.get("maxtasksperchild"), options.get("max_memory_per_child"))
             self.app.set_current()
             signals.worker_process_init.send(sender=None)
-            self.app.processes.run(slot, self.table.head, self.hostname, limits, self._alive)
+            _, hostname = self.options["initargs"]
+            self.app.processes.run(slot, self.table.head, hostname, self._limits, self._alive)
             signals.worker_process_shutdown.send(sender=None, pid=os.getpid(), exitcode=0)
             status = 0
         except Exception as error:  # noqa: BLE001 -- the main process forks another one
@@ -233,16 +221,17 @@ class Pool(BasePool):
             else:
                 log.error("process lost", pid=member.pid)
         self._tell_ended(member)
-        self._keeper.settle(DeadProcess.of(member.slot, member.cause))
-        self._places[number].is_proven = status == 0 or member.slot.claims > 0
+        self._keeper.settle(member.slot, member.cause)
+        if not self._is_ending:
+            self._places[number].end(time.monotonic(), is_proven=status == 0 or member.slot.claims > 0)
         self._maintain()
 
     def _tell_ended(self, member: Member) -> None:
         """Send the event of a job for which a process was ended: that process can't."""
         dispatcher = getattr(self.app.processes.consumer, "event_dispatcher", None)
-        if dispatcher is None or member.slot.together or not member.slot.running:
+        task_id = member.slot.task_id
+        if dispatcher is None or member.slot.together or not task_id:
             return
-        task_id = member.slot.running[0].task_id
         if member.cause == "time limit":
             dispatcher.send("task-failed", uuid=task_id, exception="TimeLimitExceeded", traceback="")
         elif member.cause == "revoked":
@@ -254,12 +243,19 @@ class Pool(BasePool):
 
         Not by Celery's own settings: it would write them into the messages that it sends, which are refused for that.
         """
-        return float(self.options.get("timeout") or self.app.processes.hard_seconds)
+        return float(self.options.get("timeout") or self.app.processes.settings.worker.time_limit_seconds)
 
     @property
     def _soft_seconds(self) -> float:
         """The time after which it is interrupted."""
-        return float(self.options.get("soft_timeout") or self.app.processes.soft_seconds)
+        return float(self.options.get("soft_timeout") or self.app.processes.settings.worker.soft_time_limit_seconds)
+
+    @property
+    def _limits(self) -> Limits:
+        """Limits of a process, by the command line and the settings."""
+        most_jobs, most_memory = self.options.get("maxtasksperchild"), self.options.get("max_memory_per_child")
+        bundle_seconds = self.app.processes.settings.worker.bundle_ms / 1000
+        return Limits(self._soft_seconds, most_jobs or 0, most_memory or 0, self.app.processes.bundle, bundle_seconds)
 
     # --- size ---------------------------------------------------------------------------------------
 
@@ -271,7 +267,7 @@ class Pool(BasePool):
     def shrink(self, n: int = 1) -> None:
         """Let idle processes leave, or those that are busy once they have ended what they run."""
         self.limit -= n
-        stays = [member for member in self.members.values() if not member.is_leaving]
+        stays = [member for member in self.members.values() if not member.slot.is_leaving]
         for member in sorted(stays, key=lambda member: member.slot.state != State.IDLE)[:n]:
             member.leave()
 
@@ -283,8 +279,7 @@ class Pool(BasePool):
     @property
     def jobs_running(self) -> int:
         """Number of jobs that run."""
-        slots = [member.slot for member in self.members.values() if member.slot.state in (State.RUNNING, State.STORING)]
-        return sum(slot.count if slot.together else min(1, slot.count) for slot in slots)
+        return sum(job.is_running for _, job in self.running())
 
     @property
     def jobs_ended(self) -> int:
@@ -342,7 +337,7 @@ class Pool(BasePool):
                 continue
             place.ready_at = place.ready_at or now
             if slot.state == State.RUNNING and now - slot.since > hard:
-                task_id = slot.running[0].task_id if slot.running else ""
+                task_id = slot.task_id
                 log.error("hard time limit: the process was killed", task_id=task_id, seconds=hard)
                 member.end("time limit", task_id)
 
@@ -356,17 +351,17 @@ class Pool(BasePool):
 
     # --- jobs ---------------------------------------------------------------------------------------
 
-    def running(self) -> Iterator[tuple[Member, int, str, str]]:
-        """Yield each job that a process has: the process, its position there, its task and its id."""
-        for member in self.members.values():
+    def running(self) -> Iterator[tuple[Member, RunningJob]]:
+        """Yield each job that a process has, with the process."""
+        for member in [*self.members.values()]:
             for job in member.slot.running:
-                yield member, job.position, job.task, job.task_id
+                yield member, job
 
     def revoke(self, task_id: str, *, terminate: bool) -> None:
         """Let no process begin a job, and end the process that runs it."""
         self.table.head.revoke(revocation_key(task_id))
-        for member, position, _, running in [*self.running()]:
-            if terminate and running == task_id and position == member.slot.position and not member.slot.together:
+        for member, job in self.running():
+            if terminate and job.task_id == task_id and job.is_running and not member.slot.together:
                 log.warning("job revoked", task_id=task_id, pid=member.pid)
                 member.end("revoked", task_id)
 
@@ -458,7 +453,7 @@ def _has_ended(pipe: int, seconds: float) -> bool:
 
 
 def _leave_parents_files(kept: set[int]) -> None:
-    """Let go of the main process's connections and event loop.
+    """Let go of the main process's connections, event loop, and port of metrics.
 
     Their numbers stay taken, so that what this process opens is not closed by what it inherited.
     """

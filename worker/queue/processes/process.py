@@ -14,9 +14,9 @@ import resource
 import signal
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import redis
 
@@ -25,24 +25,22 @@ from worker.adapters import logs
 from worker.queue import codec, records
 from worker.queue.broker import dead_letters, inspection
 from worker.queue.broker.clock import ServerClock
-from worker.queue.broker.inspection import OUTAGE_HEADER, DelayedMessage, Delivery, Refusal
-from worker.queue.outcome import delivered_job
+from worker.queue.broker.inspection import OUTAGE_HEADER, DelayedMessage, DeliveredJob, Refusal
 from worker.queue.processes.table import MOST_JOBS, State
 from worker.queue.processes.waker import Waker
-from worker.queue.records import Record, RecordStore
 from worker.queue.time_limit import Interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from worker.jobs.context import Report
     from worker.queue.broker.inspection import Rules
     from worker.queue.claims import ClaimedMessage, Claims
     from worker.queue.codec import JobResult
     from worker.queue.further_tasks import FurtherTasks
-    from worker.queue.outcome import Answers, DeliveredJob, Outcome
+    from worker.queue.outcome import Answers, Outcome
     from worker.queue.processes.events import Events
     from worker.queue.processes.table import Head, Slot
+    from worker.queue.records import Record, RecordStore
 
 log = logs.logger("worker.process")
 
@@ -65,7 +63,6 @@ class Limits(NamedTuple):
         most_memory: KiB of memory after which it exits; 0: none.
         bundle: most jobs of a claim.
         bundle_seconds: longest time that a bundle may take, by the time that jobs took so far.
-        result_seconds: time for which a record is kept.
     """
 
     soft_seconds: float
@@ -73,7 +70,6 @@ class Limits(NamedTuple):
     most_memory: int
     bundle: int
     bundle_seconds: float
-    result_seconds: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,59 +79,32 @@ class ClaimedJob:
     message: ClaimedMessage
     job: DeliveredJob
 
-    @property
-    def keeps_result(self) -> bool:
-        """False if its sender wants none."""
-        return not self.job.headers["ignore_result"]
-
 
 class _UnstoredError(Exception):
     """Outcomes could not be stored, and the process must stop."""
 
 
+@dataclass(eq=False)
 class Process:
-    """A pool process.
+    """A pool process; the client of its store is not that of the broker.
 
-    Args:
-        claims: its claims.
-        queues: names of the queues, in an order that the main process knows.
-        store: stores records; its client is its own.
-        client: client of the broker.
-        answers: finds the outcomes of jobs.
-        further: sends the callbacks, the chain and the chord of a job.
-        rules: limits of messages.
-        limits: its own.
-        head, slot: its parts of the table.
-        events: what it tells Flower.
-        parent: a file that can be read once the main process is gone.
+    `queues` are in an order that the main process knows; `parent` is a file that can be read once that one is gone.
     """
 
-    def __init__(
-        self,
-        claims: Claims,
-        queues: Sequence[str],
-        store: RecordStore,
-        client: redis.Redis,
-        answers: Answers,
-        further: FurtherTasks,
-        rules: Rules,
-        limits: Limits,
-        head: Head,
-        slot: Slot,
-        events: Events,
-        parent: int,
-    ) -> None:
-        self._claims = claims
-        self._queues = queues
-        self._store = store
-        self._client = client
-        self._answers = answers
-        self._further = further
-        self._rules = rules
-        self._limits = limits
-        self._head = head
-        self._slot = slot
-        self._events = events
+    _claims: Claims
+    _queues: Sequence[str]
+    _store: RecordStore
+    _client: redis.Redis
+    _answers: Answers
+    _further: FurtherTasks
+    _rules: Rules
+    _limits: Limits
+    _head: Head
+    _slot: Slot
+    _events: Events
+    parent: InitVar[int]
+
+    def __post_init__(self, parent: int) -> None:
         self._clock = ServerClock(time.monotonic)
         self._wake = Waker(parent)
         self._claim_limit = 1
@@ -243,24 +212,21 @@ class Process:
             elif isinstance(inspected, DelayedMessage):
                 self._claims.delay(message, max(0.0, inspected.due - now.timestamp()))
             else:
-                jobs.append(ClaimedJob(message, delivered_job(inspected)))
+                jobs.append(ClaimedJob(message, inspected))
         self._refuse(refused)
         return self._without_revoked(jobs)
 
-    def _inspect(self, message: ClaimedMessage) -> Delivery | DelayedMessage | Refusal:
+    def _inspect(self, message: ClaimedMessage) -> DeliveredJob | DelayedMessage | Refusal:
         if message.count > self._rules.max_deliveries:  # whoever should have dead-lettered it died of reading it
             return _refuse_for_deliveries(message, inspection.glimpse_id(message.raw, self._rules), None)
         inspected = inspection.inspect(message.raw, self._rules, self._clock.read(self._client))
-        if isinstance(inspected, Delivery) and message.count >= self._rules.max_deliveries:
-            return _refuse_for_deliveries(message, inspected.id, inspected.headers["task"])
+        if isinstance(inspected, DeliveredJob) and message.count >= self._rules.max_deliveries:
+            return _refuse_for_deliveries(message, inspected.id, inspected.task)
         return inspected
 
     def _refuse(self, refused: Sequence[tuple[ClaimedMessage, Refusal]]) -> None:
         """Store the failures of refused messages, send their further tasks, and dead-letter these."""
-        seconds = self._limits.result_seconds
-        answered = self._store_all(
-            [records.refusal(refusal.id, refusal.error, seconds) for _, refusal in refused if refusal.id]
-        )
+        answered = self._store_all([records.refusal(refusal.id, refusal.error) for _, refusal in refused if refusal.id])
         for message, refusal in refused:
             self._send_of_refused(message, refusal)
             if refusal.id not in answered or refusal.reason not in {"expired", "max_deliveries"}:
@@ -270,8 +236,8 @@ class Process:
         """Send what a refused job names for its end, if its message can be read without risk."""
         if self._rules.callbacks and not refusal.may_kill:
             inspected = inspection.inspect(message.raw, self._rules, None)
-            if isinstance(inspected, Delivery):
-                self._send_further(delivered_job(inspected), refusal.error, "FAILURE")
+            if isinstance(inspected, DeliveredJob):
+                self._send_further(inspected, refusal.error, "FAILURE")
 
     def _dead_letter(self, message: ClaimedMessage, refusal: Refusal) -> None:
         letter = dead_letters.compose(message.raw, refusal, self._rules, self._clock.read(self._client))
@@ -287,7 +253,7 @@ class Process:
         if not self._revoked:
             return jobs
         revoked = [claimed for claimed in jobs if revocation_key(claimed.job.id) in self._revoked]
-        self._store_all([records.revocation(claimed.job.id, self._limits.result_seconds) for claimed in revoked])
+        self._store_all([records.compose(claimed.job.id, "REVOKED", records.REVOKED) for claimed in revoked])
         for claimed in revoked:
             self._send_further(claimed.job, records.REVOKED, "REVOKED")
             self._events.revoked(claimed.job)
@@ -305,21 +271,22 @@ class Process:
         return selected
 
     def _may_be_bundled(self, claimed: ClaimedJob) -> bool:
-        content = [claimed.job.args, claimed.job.kwargs]
-        return not claimed.message.alone and self._answers.together.accepts(claimed.job.task, content)
+        return not claimed.message.alone and self._answers.together.accepts(claimed.job)
 
     # --- outcomes -----------------------------------------------------------------------------------
 
     def _answer(self, jobs: Sequence[ClaimedJob], started: float) -> None:
         """Answer jobs, together where that is possible; store the outcomes."""
-        ids = {*self._answers.together.answer([claimed.job for claimed in jobs])} if len(jobs) > 1 else set[str]()
-        together = [claimed for claimed in jobs if claimed.job.id in ids]
-        try:
-            self._end([(claimed, self._find_outcome(claimed, started, _no_report)) for claimed in together], started)
-        finally:
-            self._answers.together.forget()
+        answered = self._answers.together.answer([claimed.job for claimed in jobs]) if len(jobs) > 1 else {}
+        ended = []
+        for claimed in jobs:
+            if claimed.job.id in answered:
+                self._events.starting(claimed.job)
+                outcome = self._answers.outcome(claimed.job, started, answered=answered[claimed.job.id])
+                ended.append((claimed, outcome))
+        self._end(ended, started)
         for position, claimed in enumerate(jobs):
-            if claimed.job.id not in ids:
+            if claimed.job.id not in answered:
                 self._slot.begin_next(position, time.monotonic())
                 begun = started if len(jobs) == 1 else time.perf_counter()
                 self._end([(claimed, self._run(claimed, begun))], begun)
@@ -331,24 +298,22 @@ class Process:
             """Publish the job's progress; failures are ignored."""
             meta = {"stage": stage, "done": done, "total": total}
             with contextlib.suppress(redis.RedisError):
-                self._store.put([self._record(claimed.job.id, "PROGRESS", meta, ended=False)])
+                self._store.put([records.compose(claimed.job.id, "PROGRESS", meta)])
 
         signal.setitimer(signal.ITIMER_REAL, self._limits.soft_seconds)
         try:
-            return self._find_outcome(claimed, started, report)
+            self._events.starting(claimed.job)
+            return self._answers.outcome(claimed.job, started, report)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-
-    def _find_outcome(self, claimed: ClaimedJob, started: float, report: Report) -> Outcome:
-        self._events.starting(claimed.job)
-        return self._answers.outcome(claimed.job, started, report)
 
     def _end(self, ended: Sequence[tuple[ClaimedJob, Outcome]], started: float) -> None:
         """Store outcomes; delay jobs that will be retried, and dead-letter those whose message is at fault."""
         self._slot.state = State.STORING
         seconds = (time.perf_counter() - started) / max(1, len(ended))
-        final = [(claimed, outcome) for claimed, outcome in ended if outcome.state != "RETRY"]
-        self._store_all([self._record_of(claimed, outcome) for claimed, outcome in final if claimed.keeps_result])
+        final = [(claimed.job, outcome) for claimed, outcome in ended if outcome.state != "RETRY"]
+        kept = [(job, outcome) for job, outcome in final if job.keeps_result]
+        self._store_all([records.compose(job.id, outcome.state, outcome.result, job.headers) for job, outcome in kept])
         for claimed, outcome in ended:
             if outcome.state == "RETRY":
                 self._retry(claimed, outcome)
@@ -371,27 +336,17 @@ class Process:
             "eta": None,
         }
         self._claims.delay(claimed.message, outcome.pause, json.dumps(envelope, ensure_ascii=False).encode())
-        if claimed.keeps_result:
-            error = records.failure(Unavailable("the job was requeued, to be retried"))
+        if claimed.job.keeps_result:
+            error = Unavailable("the job was requeued, to be retried")
             try:
-                self._store.put([self._record(claimed.job.id, "RETRY", error, ended=False)])
+                self._store.put([records.compose(claimed.job.id, "RETRY", error)])
             except _OUTAGES as failed:
                 log.warning("state not stored", task_id=claimed.job.id, state="RETRY", error=type(failed).__name__)
-
-    def _record_of(self, claimed: ClaimedJob, outcome: Outcome) -> Record:
-        result = records.failure(outcome.result) if isinstance(outcome.result, RetrievalError) else outcome.result
-        headers = claimed.job.headers
-        ids = {"group": headers.get("group"), "parent": headers.get("parent_id")}
-        return self._record(claimed.job.id, outcome.state, result, **ids)
-
-    def _record(self, task_id: str, state: str, result: Any, **options: Any) -> Record:
-        return Record(task_id, records.compose(task_id, state, result, **options), self._limits.result_seconds)
 
     def _store_all(self, composed: Sequence[Record]) -> set[str]:
         """Store records, however long that takes: nothing is acknowledged before.
 
-        Returns:
-            The ids of jobs that have another, final record.
+        Returns the ids of jobs that have another, final record.
 
         Raises:
             _UnstoredError: the process must stop.
@@ -450,14 +405,10 @@ def _peak_kib() -> float:
     return peak / 1024 if sys.platform == "darwin" else peak
 
 
-def _no_report(*_: object) -> None:
-    """Ignore the progress of a job that is answered already."""
-
-
 def _refuse_for_deliveries(message: ClaimedMessage, task_id: str | None, task: str | None) -> Refusal:
     count = message.count
     error = DeadLettered(f"the job was delivered {count} times without an answer: it may be killing its worker")
-    return Refusal("max_deliveries", error, task_id, task, may_kill=task is None)
+    return Refusal("max_deliveries", error, task_id, task or "", may_kill=task is None)
 
 
 def _refuse_failed(claimed: ClaimedJob, result: JobResult | RetrievalError) -> Refusal | None:

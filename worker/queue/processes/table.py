@@ -34,17 +34,11 @@ class State(enum.IntEnum):
 
 
 class RunningJob(NamedTuple):
-    """Job that a process runs.
+    """Job that a process has: the name of its task, its id, and whether it runs, or waits for others there."""
 
-    Attributes:
-        position: its place among the jobs of its process, from the first one.
-        task: name of its task.
-        task_id: its id.
-    """
-
-    position: int
     task: str
     task_id: str
+    is_running: bool
 
 
 class _Job(ctypes.Structure):
@@ -52,33 +46,19 @@ class _Job(ctypes.Structure):
 
 
 class Slot(ctypes.Structure):
-    """A process's part of the table.
+    """A process's part of the table."""
 
-    Attributes:
-        state: a `State`.
-        together: whether its jobs are answered together: each of them is the one that runs.
-        position: which of its jobs runs.
-        count: the number of its jobs.
-        since: when that job, or these, began, by `time.monotonic`.
-        is_leaving: whether it takes no more jobs.
-        ended: how many jobs it has ended.
-        queue_ended: the same for each queue, since it announced its lists.
-        claims: how often it has claimed.
-        signs: how often it has given a sign of life; while it runs a job it gives none.
-        side: which of two names of its lists counts.
-    """
-
-    state: int
-    together: int
-    position: int
-    count: int
-    since: float
-    is_leaving: int
-    ended: int
-    queue_ended: ctypes.Array[ctypes.c_uint64]
-    claims: int
-    signs: int
-    side: int
+    state: int  # a `State`
+    together: int  # whether its jobs are answered together: each of them is the one that runs
+    position: int  # which of its jobs runs
+    count: int  # the number of its jobs
+    since: float  # when that job, or these, began, by `time.monotonic`
+    is_leaving: int  # whether it takes no more jobs
+    ended: int  # how many jobs it has ended
+    queue_ended: ctypes.Array[ctypes.c_uint64]  # the same for each queue, since it announced its lists
+    claims: int  # how often it has claimed
+    signs: int  # how often it has given a sign of life; while it runs a job it gives none
+    side: int  # which of two names of its lists counts
     _fields_ = (
         ("state", ctypes.c_int32),
         ("together", ctypes.c_int32),
@@ -123,30 +103,19 @@ class Slot(ctypes.Structure):
 
     @property
     def place(self) -> str:
-        """List that holds the jobs that run."""
-        return bytes(self._place).decode()
+        """List that holds the messages that it reads, or the jobs that it runs or has just ended; empty: none."""
+        has_place = self.state in (State.RUNNING, State.STORING, State.ENDED)
+        return bytes(self._place).decode() if has_place else ""
 
     def begin_reading(self, place: str, *, together: bool) -> None:
-        """Note that messages are read, which may end the process; first that what it had before is not ended.
-
-        Args:
-            place: the list that holds them.
-            together: whether there are several.
-        """
+        """Note that messages of a list are read, which may end the process; first that its last jobs are not ended."""
         self.state = State.STORING
         self.count, self.together = 0, together
         self._place = place.encode()
         self.signs += 1
 
     def begin(self, place: str, jobs: Sequence[tuple[str, str]], now: float, *, together: bool) -> None:
-        """Note that jobs begin.
-
-        Args:
-            place: the list that holds them.
-            jobs: the task and the id of each.
-            now: monotonic seconds.
-            together: whether they are answered together.
-        """
+        """Note that jobs of a list begin, answered together or not: the task and the id of each."""
         self._place = place.encode()
         for shown, (task, task_id) in zip(self._jobs, jobs, strict=False):
             shown.task, shown.id = task.encode()[:_LONGEST_NAME], task_id.encode()[:_LONGEST_ID]
@@ -164,23 +133,25 @@ class Slot(ctypes.Structure):
         """Jobs that run, and those that wait for these in the same process."""
         if self.state not in (State.RUNNING, State.STORING):
             return []
-        first = 0 if self.together else self.position
+        together, position = bool(self.together), self.position
+        jobs = [(number, self._jobs[number]) for number in range(min(self.count, MOST_JOBS))]
         return [
-            RunningJob(number, bytes(self._jobs[number].task).decode(), bytes(self._jobs[number].id).decode())
-            for number in range(first, min(self.count, MOST_JOBS))
+            RunningJob(bytes(job.task).decode(), bytes(job.id).decode(), together or number == position)
+            for number, job in jobs[0 if together else position :]
         ]
+
+    @property
+    def task_id(self) -> str:
+        """Id of the job that runs, of several the first one; empty: none runs."""
+        running = self.running
+        return running[0].task_id if running else ""
 
 
 class Head(ctypes.Structure):
-    """The main process's part of the table.
+    """The main process's part of the table."""
 
-    Attributes:
-        sends_events: whether events are sent.
-        revocations: how many jobs were revoked.
-    """
-
-    sends_events: int
-    revocations: int
+    sends_events: int  # whether events are sent
+    revocations: int  # how many jobs were revoked
     _fields_ = (
         ("sends_events", ctypes.c_int32),
         ("revocations", ctypes.c_uint64),
@@ -199,11 +170,7 @@ class Head(ctypes.Structure):
 
 
 class Table:
-    """The table.
-
-    Args:
-        count: number of slots.
-    """
+    """The table, with a number of slots."""
 
     def __init__(self, count: int) -> None:
         size = ctypes.sizeof(Slot)

@@ -11,8 +11,7 @@ import socket
 class Waker:
     """Waits by `select`, which a signal's handler alone would not end: the signal is also written to a socket.
 
-    Args:
-        parent: a file that can be read once the main process is gone.
+    `parent` is a file that can be read once the main process is gone.
     """
 
     def __init__(self, parent: int) -> None:

@@ -41,7 +41,7 @@ end
 
 local queued, callers = redis.call('LLEN', KEYS[2]), redis.call('ZCARD', KEYS[6])
 local numbers = redis.call('HMGET', KEYS[7], 'sorted', 'in_turn', 'short')
-for place = 1, 3 do numbers[place] = tonumber(numbers[place] or 0) end
+for place = 1, 3 do numbers[place] = tonumber(numbers[place] or 0) or 0 end
 local sorted = callers > 0 and math.max(0, numbers[1]) + sorts or 0
 local in_turn = math.min(numbers[2], queued)
 local short = callers > 1 and SHORT_CLAIMS or queued + sorted > 0 and math.max(0, numbers[3] - 1) or 0

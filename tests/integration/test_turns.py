@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from worker.queue.broker import keys, turns
-from worker.queue.claims import DIED, GATHERED_AT_ONCE, MOST_OF_SEVERAL, UNCOUNTED, Claims, Tidier
+from worker.queue.claims import DIED, GATHERED_AT_ONCE, MOST_OF_SEVERAL, UNCOUNTED, Claims, Tidier, renew
 from worker.queue.overview import Overview
 
-from .test_claims import LOST, QUEUE, broker, connect, link, process, server
+from .test_claims import LOST, QUEUE, broker, connect, link, server
+from .test_claims import process as unrenewed_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,10 +26,21 @@ if TYPE_CHECKING:
 
     from .faulty_link import Fault, FaultyLink
 
-__all__ = ["broker", "link", "process", "server"]
+__all__ = ["broker", "link", "server", "unrenewed_process"]
 
 LIMIT, MOST_AT_ONCE = 8, 64
 FLOOD = 3000
+LIFE_SECONDS = 600
+
+
+@pytest.fixture
+def process(broker: redis.Redis, unrenewed_process: Callable[..., Claims]) -> Callable[..., Claims]:
+    """Makes the claims of a process whose owners live as long as a test."""
+
+    def announce(places: Sequence[str]) -> None:
+        renew(broker.execute_command, dict.fromkeys(places, keys.owner_value("host-1", 0)), LIFE_SECONDS)
+
+    return functools.partial(unrenewed_process, announce=announce)
 
 
 def letter_of(raw: bytes) -> str:

@@ -41,8 +41,8 @@ LEAST_SHARE = 0.5
 REPETITION = 0.8
 """Share of the shorter sentence's terms from which one sentence counts as repeating another."""
 
-FEWEST_TERMS, FEWEST_IN_ROWS = 3, 2
-"""Fewest distinct terms of a quoted sentence, and words of a row; what has fewer is a heading or a fragment."""
+FEWEST_WORDS, FEWEST_IN_ROWS = 3, 2
+"""Fewest words of a quoted sentence, and of a row; what has fewer is a heading or a fragment."""
 
 _PLACES = 12
 """Decimal places of a score: the last bit of a logarithm may differ between machines."""
@@ -186,9 +186,9 @@ def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]
 
 
 def _says_enough(sentence: _Sentence) -> bool:
-    if sentence.paragraph is None:
-        return len(WORD.findall(sentence.text)) >= FEWEST_IN_ROWS
-    return len(sentence.terms) >= FEWEST_TERMS
+    # A sentence without spaces is one word, and each sign of it a term.
+    words = max(len(WORD.findall(sentence.text)), len(sentence.terms))
+    return words >= (FEWEST_IN_ROWS if sentence.paragraph is None else FEWEST_WORDS)
 
 
 def _sentences(index: int, source: Source) -> Iterator[_Sentence]:

@@ -12,7 +12,7 @@ from worker.core.text.terms import UNSPACED
 from worker.core.text.unicode_data import cased, known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from worker.core.text.spans import Span
 
@@ -48,9 +48,9 @@ class Unit(NamedTuple):
 def quotable_units(text: str) -> Iterator[Unit]:
     r"""Yield the sentences and rows of a text, in time linear in it; no code, no headings, no lines of contents.
 
-    A new line ends a unit if the next word would have fitted before it and is not in lower case: nothing else would
-    have broken the line there. Where that holds for half of a paragraph's lines, it holds for all, and they are rows
-    if most have no full stop at the end.
+    A line could have held more if the next word would have fitted and is not in lower case: nothing wraps it there.
+    Where half of a paragraph's lines could, each line ends its unit, and they are rows if most have no full stop at the
+    end. Elsewhere only a line of at most half the width does: a heading.
 
     >>> text = "A chunk that\nis wrapped. It hums.\n\n# Opening hours\nMonday\t9 to 5\nSunday\tclosed"
     >>> [text[unit.start : unit.end] for unit in quotable_units(text)]
@@ -67,17 +67,18 @@ def quotable_units(text: str) -> Iterator[Unit]:
 
 def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
     """Yield the parts of a paragraph that no unit reaches beyond, and whether each is a row."""
-    lines = [line.span() for line in _LINE.finditer(text, start, end) if not line[0].isspace()]
+    lines = [(line.start(), line.start() + len(line[0].rstrip())) for line in _LINE.finditer(text, start, end)]
     if _HEADING.match(text, start, end):
         lines = lines[1:]
-    width = _width(text, lines)
-    breaks = [_could_hold_more(text, *pair, width) for pair in pairwise(lines)]
-    are_apart = 2 * sum(breaks) >= len(lines)
-    are_rows = are_apart and 2 * sum(_is_closed(text[slice(*line)]) for line in lines) < len(lines) > 1
+    width = max([NARROWEST, *(end - start for start, end in lines)])
+    could_hold_more = [_could_hold_more(text, *pair, width) for pair in pairwise(lines)]
+    are_apart = 2 * sum(could_hold_more) >= len(lines) - 1 > 0
+    are_rows = are_apart and 2 * sum(_is_closed(text[slice(*line)]) for line in lines) < len(lines)
     is_item = bool(_ITEM.match(text, start, end))
     first = 0
-    for i, (_, line_end) in enumerate(lines):
-        if i == len(breaks) or breaks[i] or are_apart:
+    for i, (line_start, line_end) in enumerate(lines):
+        is_short = 2 * (line_end - line_start) <= width
+        if are_apart or line_end == lines[-1][1] or (is_short and could_hold_more[i]):
             piece = lines[first][0], line_end
             if not _LEADERS.search(text, *piece):
                 yield *piece, are_rows or (is_item and not first)
@@ -88,14 +89,10 @@ def _is_closed(text: str) -> bool:
     return text.rstrip(_AFTER_STOPS).endswith(_STOPS)
 
 
-def _width(text: str, lines: Sequence[Span]) -> int:
-    return max([NARROWEST, *(len(text[slice(*line)].rstrip()) for line in lines)])
-
-
 def _could_hold_more(text: str, line: Span, following: Span, width: int) -> bool:
     """Return whether the end of a line is not that of a wrapped one."""
     if any(_LEADERS.search(text, *either) for either in (line, following)):
         return True
     word = _FIRST_WORD.match(text, *following)
     first_word = word[1] if word else ""
-    return not cased(first_word[:1]).islower() and len(text[slice(*line)].rstrip()) + 1 + len(first_word) <= width
+    return not cased(first_word[:1]).islower() and line[1] - line[0] + 1 + len(first_word) <= width

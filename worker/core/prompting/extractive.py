@@ -32,7 +32,7 @@ NO_ANSWER = "No answer to this question was found in the sources."
 
 MOST_SENTENCES, MOST_CHARACTERS = 5, 1200
 
-LEAST_RELEVANCE = 0.15
+LEAST_RELEVANCE = 0.2
 """Lowest relevance of a quoted sentence."""
 
 LEAST_SHARE = 0.5
@@ -43,6 +43,9 @@ REPETITION = 0.8
 
 FEWEST_WORDS, FEWEST_IN_ROWS = 3, 2
 """Fewest words of a quoted sentence, and of a row; what has fewer is a heading or a fragment."""
+
+UNSEEN_SENTENCES = 10
+"""Sentences without any term that count beside those of the sources: of one sentence alone no term would be rare."""
 
 _PLACES = 12
 """Decimal places of a score: the last bit of a logarithm may differ between machines."""
@@ -175,11 +178,12 @@ def _repeats(sentence: _Sentence, quoted: Sequence[_Sentence]) -> bool:
 def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]:
     """Return the sentences with their scores, best first."""
     by_source = [[*_sentences(i, one.source)] for i, one in enumerate(sources)]
-    weights = idf(sorted({*terms(question)}), [sentence.terms for found in by_source for sentence in found])
+    contents = [sentence.terms for sentences in by_source for sentence in sentences]
+    weights = idf(sorted({*terms(question)}), [*contents, *[frozenset[str]()] * UNSEEN_SENTENCES])
     ranked = [
         sentence
-        for found, one in zip(by_source, sources, strict=True)
-        for sentence in _scored(found, _heading(one.source), weights)
+        for sentences, one in zip(by_source, sources, strict=True)
+        for sentence in _scored(sentences, _heading(one.source), weights)
         if _says_enough(sentence)
     ]
     return sorted(ranked, key=lambda sentence: (-sentence.score, sentence.source, sentence.place))

@@ -84,13 +84,19 @@ def test_sentences_that_follow_one_another_share_a_paragraph() -> None:
 
 def test_a_sentence_is_read_with_the_one_before_it() -> None:
     """Its terms count half: the answer may say "it"."""
-    text = "The phantom supply is old. It may harm microphones. Oak may harm microphones."
+    text = "Oak may harm microphones. The phantom supply is old. It may harm microphones."
     assert answer("Does the phantom supply harm?", labelled("Brass.", text), most_sentences=1) == (
         "The phantom supply is old. [S2]"
     )
     assert answer("Does the supply harm a microphone?", labelled("Brass.", text), most_sentences=1) == (
         "It may harm microphones. [S2]"
     )
+
+
+def test_sentences_whose_marks_mean_something_together_are_not_quoted_together() -> None:
+    """The ends of a comment would hide the label between them."""
+    text = "Phantom power <!-- may harm a ribbon. A ribbon --> is harmed by power in many ways."
+    assert answer(QUESTION, labelled(text)) == "Phantom power <!-- may harm a ribbon. [S1]"
 
 
 def test_near_sources_answer_in_other_words() -> None:

@@ -51,6 +51,7 @@ def test_a_line_of_a_list_a_table_or_a_log_is_a_unit(text: str, expected: list[s
     [
         ("The ferry of the harbour master leaves at\n07:10 from the slipway\nbelow the house.", 1),
         ("Am Hafen wartet seit dem frühen Morgen die\nFähre auf den Arzt, seine Frau und beide\nKinder.", 1),
+        ("Care\nThe ribbon of the harbour master stands\nupright in the cedar cupboard below the\nstairs.", 2),
         ("A short head\nThe first paragraph is in one line. It has two sentences.\nThe second is too.", 4),
     ],
 )
@@ -64,6 +65,13 @@ def test_a_wrapped_line_ends_no_unit(text: str, expected: int) -> None:
 )
 def test_contents_headings_and_code_are_no_units(text: str) -> None:
     assert units(text) == []
+
+
+def test_a_line_of_contents_hides_no_sentence_beside_it() -> None:
+    contents = f"1 Care of ribbons {30 * '.'}  3\n2 Storing ribbons {30 * '.'} 14"
+    assert units(f"{contents}\nThe ribbon stands upright below the stairs.") == [
+        "The ribbon stands upright below the stairs."
+    ]
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_offline_the_sources_answer_and_the_file_says_so(make_engine: Callable[.
     assert (section["section"], section["text"]) == (None, answer["answer"])
     assert len(section["chunk_hashes"]) == len(cited)
     assert {name: lyrics(tmp_path)[name] for name in ("model", "seed", "temperature")} == {
-        "model": "extractive 1",
+        "model": "extractive 2",
         "seed": None,
         "temperature": None,
     }

@@ -29,6 +29,9 @@ pieces = st.sampled_from(
             "\n",
             "\n\n",
             "- ",
+            "<!-- ",
+            " -->",
+            "(S1)",
             "# ",
             "| ",
             "> ",
@@ -57,17 +60,90 @@ def labelled(*given_sources: Source | str) -> list[LabelledSource]:
 # --- which sentences ----------------------------------------------------------------------------
 
 
-def test_the_best_sentences_are_quoted_in_the_sources_order() -> None:
+def test_the_best_sentences_are_quoted_the_best_first() -> None:
     """Each with its label; what shares nothing with the question stays out."""
     found = answer(
         QUESTION,
         labelled(
-            "Store it dry. The ribbon fears phantom power most.",
+            "Store it dry. The ribbon fears the wind most.",
             "Brass shines well.",
             "Wind is a danger. Phantom power may harm an old ribbon.",
         ),
     )
-    assert found == "The ribbon fears phantom power most. [S1]\n\nPhantom power may harm an old ribbon. [S3]"
+    assert found == "Phantom power may harm an old ribbon. [S3]\n\nThe ribbon fears the wind most. [S1]"
+
+
+def test_sentences_that_follow_one_another_share_a_paragraph() -> None:
+    """In the source's order, each with its label; not those of a list, nor with another between them."""
+    prose = "The ribbon is thin foil. Phantom power may harm it. Brass shines very well. Phantom power is cheap."
+    assert answer(QUESTION, labelled(prose)) == (
+        "The ribbon is thin foil. [S1] Phantom power may harm it. [S1]\n\nPhantom power is cheap. [S1]"
+    )
+    assert answer(QUESTION, labelled("- A thin ribbon\n- Phantom power harm")).count("\n\n") == 1
+
+
+def test_a_sentence_is_read_with_the_one_before_it() -> None:
+    """Its terms count half: the answer may say "it"."""
+    text = "Oak may harm microphones. The phantom supply is old. It may harm microphones."
+    assert answer("Does the phantom supply harm?", labelled("Brass.", text), most_sentences=1) == (
+        "The phantom supply is old. [S2]"
+    )
+    assert answer("Does the supply harm a microphone?", labelled("Brass.", text), most_sentences=1) == (
+        "It may harm microphones. [S2]"
+    )
+
+
+def test_sentences_whose_marks_mean_something_together_are_not_quoted_together() -> None:
+    """The ends of a comment would hide the label between them."""
+    text = "Phantom power <!-- may harm a ribbon. A ribbon --> is harmed by power in many ways."
+    assert answer(QUESTION, labelled(text)) == "Phantom power <!-- may harm a ribbon. [S1]"
+
+
+def test_near_sources_answer_in_other_words() -> None:
+    """With the first whole sentence of the best source that says enough."""
+    sources = labelled("and so on it went. Soon. Foil tears at 48 volts. Store it dry.", "Brass shines well.")
+    assert answer("Who won?", sources, least_relevance=0.0) == "Foil tears at 48 volts. [S1]"
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        ("Is the shop open on Sunday?", "Hours:\n\n- Saturday: 10 to 14\n- Sunday: closed", "Sunday: closed"),
+        ("Is the shop open on Sunday?", "| Saturday | 10 to 14 |\n| Sunday | closed |", "| Sunday | closed |"),
+        ("What is the code of Iceland?", "HN\tHonduras\nIS\tIceland\nIT\tItaly", "IS\tIceland"),
+        (
+            "Who wrote on sugar?",
+            "A book on sugar is by J. A. Hobson of 1902. It sold.",
+            "A book on sugar is by J. A. Hobson of 1902.",
+        ),
+    ],
+)
+def test_a_row_answers_as_a_sentence_does(question: str, text: str, expected: str) -> None:
+    assert answer(question, labelled(text)) == f"{expected} [S1]"
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "phantom power may harm every ribbon. ",
+        "Phantom power, harm, ribbon\n\n",
+        "Does phantom power harm a ribbon? Well. ",
+    ],
+)
+def test_a_whole_sentence_is_better_than_a_torn_one_a_heading_or_a_question(fragment: str) -> None:
+    """These are not quoted beside it either."""
+    assert (
+        answer(QUESTION, labelled(f"{fragment}Phantom power tears thin foil.")) == "Phantom power tears thin foil. [S1]"
+    )
+
+
+def test_what_looks_like_a_label_does_not_hide_a_sentence() -> None:
+    """It is reported, and the label that is given is read."""
+    text = "The first heart sound (S1) is heard at the apex."
+    found = answer("Where is the first heart sound heard?", labelled(text))
+    report = check_answer(found, {"S1": text})
+    assert (found, report.supported) == (f"{text} [S1]", 1.0)
+    assert [label for label, _ in report.unreadable] == ["(S1)"]
 
 
 def test_a_rare_term_says_more_than_a_common_one() -> None:
@@ -88,17 +164,20 @@ def test_of_equal_sentences_the_better_source_is_quoted() -> None:
 
 
 def test_a_worse_source_counts_less() -> None:
-    """10 / (9 + rank): from rank 12 on an equally relevant sentence has less than half of the first one's score."""
-    names = ["oak", "elm", "ash", "yew", "fir", "bay", "fig", "nut", "pear", "plum", "pine", "palm", "teak", "vine"]
-    texts = [f"Ribbon {name} {name}wood {name}leaf." for name in names]
-    found = LabelReading(answer("ribbon", labelled(*texts), most_sentences=20)).labels
-    assert [label.name for label in found] == [f"S{rank}" for rank in range(1, 12)]
+    """1 / (2 * rank): a sentence with all terms comes before one of the best source that lacks most."""
+    texts = ["The ribbon is long here.", "Phantom power may harm a ribbon.", "Phantom power may harm thin ribbon."]
+    assert answer(QUESTION, labelled(*texts), most_sentences=1) == f"{texts[1]} [S2]"
+    assert answer("ribbon", labelled(*texts)).startswith(f"{texts[0]} [S1]")
 
 
 def test_a_heading_helps_the_sentences_under_it() -> None:
-    """But alone it is not enough: a sentence must share a term itself."""
-    under = Source("Never switch power on here. Store it dry instead.", heading="Phantom and ribbon harm")
-    assert answer(QUESTION, labelled("Power supplies stay cool.", under)) == "Never switch power on here. [S2]"
+    """But alone it is not enough: a sentence must share a term itself, or follow one that does."""
+    under = Source("Never switch power on here.\n\nStore it dry.", heading="Phantom and ribbon harm")
+    assert (
+        answer(QUESTION, labelled("Power supplies stay cool.", under), most_sentences=1)
+        == "Never switch power on here. [S2]"
+    )
+    assert answer(QUESTION, labelled(Source("Store it well and dry.", heading="Phantom and ribbon harm"))) == NO_ANSWER
 
 
 @pytest.mark.parametrize("again", ["Phantom power can tear the ribbon.", "phantom POWER, can tear a ribbon!"])
@@ -172,7 +251,7 @@ def test_every_sentence_is_a_verbatim_quote_of_the_source_whose_label_it_has(giv
         "Phantom power can harm a ribbon, as [S2] says.",
         "Phantom power can harm [S1] a ribbon.",
         "Phantom power can harm a ribbon 【S9】.",
-        "Phantom power can harm\n```\na ribbon",
+        "Phantom power can harm a ribbon [see S2].",
     ],
 )
 def test_a_sentence_that_would_cite_by_itself_is_not_quoted(text: str) -> None:

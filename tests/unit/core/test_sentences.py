@@ -17,6 +17,7 @@ texts = st.lists(st.sampled_from([*STOPS, *PIECES]), max_size=25).map("".join) |
         ["It hums.", "It hums!", "Does it hum?", "It hums…", "It hums?!"],
         ["Dr. Groß measured 0.5 kHz, e.g. twice.", "Then he left."],
         ["J. S. Bach wrote it for St. Thomas.", "He played it."],
+        ["It is by J. A. Hobson (c. 1902).", "It sold."],
         ["The desk stands in Room A.", "The other does not."],
         ["It needs 9 V.", "With less it hums."],
         ["The choir sang on 3. May 2024.", "It was in tune."],

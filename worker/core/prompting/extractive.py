@@ -1,37 +1,39 @@
 """Language model `extractive`: answers with sentences of the sources, verbatim, without a real model.
 
-Offline and deterministic. It compares words, not meaning: quoted sentences share terms with the question.
+Offline and deterministic, with no model run: words decide between sentences, the order of the sources between sources.
 
-A sentence's relevance is the weight of the question's terms in it, plus half the weight of those that only its title or
-heading has, as a share of the weight of all the question's terms. A term's weight is its idf over the sources
-(`core.ranking.bm25.idf`). The score is relevance times 10 / (9 + rank of the source): better sources come first.
+A sentence's relevance is the weight of the question's terms in it, plus half the weight of those that only what it is
+read with has (its title, its heading, the sentence before it), as a share of the weight of all the question's terms. A
+term's weight is its idf over the sentences (`core.ranking.bm25.idf`). The score is relevance plus 1 / (2 * rank of the
+source); half of it where the sentence is not whole (`core.text.units`).
 """
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from worker.core.citations.statements import read_statements, without_marker
 from worker.core.ranking.bm25 import idf, scores
-from worker.core.text.sentences import split_sentences
 from worker.core.text.terms import terms
+from worker.core.text.units import quotable_units
+from worker.core.text.words import WORD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from worker.core.prompting.context import LabelledSource, Source
 
-NAME, VERSION = "extractive", "1"
+NAME, VERSION = "extractive", "2"
 
 NO_ANSWER = "No answer to this question was found in the sources."
 
 MOST_SENTENCES, MOST_CHARACTERS = 5, 1200
 
-LEAST_SCORE = 0.15
-"""Lowest score of a quoted sentence."""
+LEAST_RELEVANCE = 0.2
+"""Lowest relevance of a quoted sentence."""
 
 LEAST_SHARE = 0.5
 """Lowest score of a quoted sentence as a share of the best score."""
@@ -39,8 +41,11 @@ LEAST_SHARE = 0.5
 REPETITION = 0.8
 """Share of the shorter sentence's terms from which one sentence counts as repeating another."""
 
-FEWEST_TERMS = 3
-"""Fewest distinct terms of a quoted sentence; one with fewer is a heading or a fragment."""
+FEWEST_WORDS, FEWEST_IN_ROWS = 3, 2
+"""Fewest words of a quoted sentence, and of a row; what has fewer is a heading or a fragment."""
+
+UNSEEN_SENTENCES = 10
+"""Sentences without any term that count beside those of the sources: of one sentence alone no term would be rare."""
 
 _PLACES = 12
 """Decimal places of a score: the last bit of a logarithm may differ between machines."""
@@ -48,13 +53,28 @@ _PLACES = 12
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    """Sentence that may be quoted; ``source`` and ``place`` are its position."""
+    """Sentence or row that may be quoted.
+
+    Attributes:
+        source: position of its source.
+        place: its position among the sentences of the source.
+        paragraph: where its paragraph begins; None for a row, which stands alone.
+        text: its text.
+        terms: its distinct terms.
+        is_whole: as `core.text.units` says.
+        relevance, score: as this module says; 0 until they are known.
+        adds: whether it is worth quoting beside a better one: whole, relevant, and with a term of the question itself.
+    """
 
     source: int
     place: int
+    paragraph: int | None
     text: str
     terms: frozenset[str]
-    score: float
+    is_whole: bool
+    relevance: float = 0.0
+    score: float = 0.0
+    adds: bool = False
 
 
 def answer(
@@ -62,10 +82,12 @@ def answer(
     sources: Sequence[LabelledSource],
     most_sentences: int = MOST_SENTENCES,
     most_characters: int = MOST_CHARACTERS,
+    least_relevance: float = LEAST_RELEVANCE,
 ) -> str:
-    """Answer a question with sentences of the sources, each in its own paragraph, followed by its label.
+    """Answer a question with sentences of the sources, each followed by its label, the best paragraph first.
 
-    The best sentences are chosen first, none that repeats a chosen one; the answer lists them in source order.
+    The best sentences are chosen, none that repeats a chosen one. Those that follow one another in a paragraph of the
+    source do so in the answer.
 
     >>> from worker.core.prompting.context import LabelledSource, Source
     >>> manual = Source("Store it dry. Phantom power can tear the ribbon. Carry it upright.", heading="Ribbon care")
@@ -79,46 +101,69 @@ def answer(
         sources: best first.
         most_sentences: most sentences.
         most_characters: most characters of the answer, labels included; a sentence that would exceed it is not quoted.
+        least_relevance: lowest relevance of the best sentence; 0 if the sources are known to be near the question, so
+            that the best sentence may say it in other words.
     """
     quoted: list[_Sentence] = []
     left = most_characters
     for sentence in _ranked(question, sources):
-        paragraph = _paragraph(sentence, sources)
-        if len(quoted) == most_sentences:
+        if len(quoted) == most_sentences or (quoted and sentence.score < LEAST_SHARE * quoted[0].score):
             break
-        if len(paragraph) <= left and not _repeats(sentence, quoted) and _is_quotable(sentence, sources):
+        length = len(_cited([sentence], sources))
+        is_worth_it = sentence.adds if quoted else sentence.relevance >= least_relevance
+        if not is_worth_it or length > left or _repeats(sentence, quoted):
+            continue
+        if _is_read_as([[sentence]], sources):
             quoted.append(sentence)
-            left -= len(paragraph) + len("\n\n")
-    in_order = sorted(quoted, key=lambda sentence: (sentence.source, sentence.place))
-    return "\n\n".join(_paragraph(sentence, sources) for sentence in in_order) or NO_ANSWER
+            left -= length + len("\n\n")
+    paragraphs = _paragraphs(quoted)
+    # Marks of two sentences may mean something together, as the two ends of a comment do.
+    if not _is_read_as(paragraphs, sources):
+        paragraphs = [quoted[:1]]
+    return _joined(paragraphs, sources) or NO_ANSWER
 
 
-def opening(sources: Sequence[LabelledSource], most_characters: int = MOST_CHARACTERS) -> str:
-    """Return the first sentence of the best source that can be quoted, for a question that is near in other words.
-
-    >>> from worker.core.prompting.context import LabelledSource, Source
-    >>> opening([LabelledSource("S1", 0, Source("Soon. Phantom power can tear the ribbon. Store it dry."))])
-    'Phantom power can tear the ribbon. [S1]'
-    """
-    for i, one in enumerate(sources):
-        for sentence in _sentences(i, one.source, None):
-            paragraph = _paragraph(sentence, sources)
-            if len(paragraph) <= most_characters and _is_quotable(sentence, sources):
-                return paragraph
-    return NO_ANSWER
+def _paragraphs(quoted: Sequence[_Sentence]) -> list[list[_Sentence]]:
+    """Return the paragraphs of an answer, that of the best sentence first."""
+    runs: list[list[_Sentence]] = []
+    for sentence in sorted(quoted, key=lambda sentence: (sentence.source, sentence.place)):
+        if runs and sentence.paragraph is not None and _position(runs[-1][-1], 1) == _position(sentence):
+            runs[-1].append(sentence)
+        else:
+            runs.append([sentence])
+    rank = {_position(sentence): i for i, sentence in enumerate(quoted)}
+    return sorted(runs, key=lambda run: min(rank[_position(sentence)] for sentence in run))
 
 
-def _paragraph(sentence: _Sentence, sources: Sequence[LabelledSource]) -> str:
-    return f"{sentence.text} [{sources[sentence.source].label}]"
+def _position(sentence: _Sentence, later: int = 0) -> tuple[int, int | None, int]:
+    return sentence.source, sentence.paragraph, sentence.place + later
 
 
-def _is_quotable(sentence: _Sentence, sources: Sequence[LabelledSource]) -> bool:
-    """Return whether the paragraph parses as just this sentence and its label: not if it contains labels or code."""
-    label = sources[sentence.source].label
-    read = read_statements(_paragraph(sentence, sources), [label])
-    whole = [(one.text, one.labels) for one in read.sentences] == [(sentence.text, (label,))]
+def _joined(paragraphs: Iterable[Iterable[_Sentence]], sources: Sequence[LabelledSource]) -> str:
+    return "\n\n".join(_cited(paragraph, sources) for paragraph in paragraphs)
+
+
+def _cited(sentences: Iterable[_Sentence], sources: Sequence[LabelledSource]) -> str:
+    return " ".join(f"{sentence.text} [{sources[sentence.source].label}]" for sentence in sentences)
+
+
+def _is_read_as(paragraphs: Sequence[Sequence[_Sentence]], sources: Sequence[LabelledSource]) -> bool:
+    """Return whether an answer is read as just these sentences and labels: not if a source's own label is read."""
+    text = _joined(paragraphs, sources)
+    read = read_statements(text, [one.label for one in sources])
+    quoted = [sentence for paragraph in paragraphs for sentence in paragraph]
+    expected = [(sentence.text, (sources[sentence.source].label,)) for sentence in quoted]
     labels = read.labels
-    return whole and len(labels.used[0].spans) == 1 and not (labels.unknown or labels.unreadable)
+    look_alikes = (label for label, _ in labels.unreadable)
+    return (
+        [(statement.text, statement.labels) for statement in read.sentences] == expected
+        and sum(len(used.spans) for used in labels.used) == len(quoted)
+        and not labels.unknown
+        and not any(_SQUARE.search(label) for label in look_alikes)
+    )
+
+
+_SQUARE = re.compile(r"[\[\]［］【】]")
 
 
 def _repeats(sentence: _Sentence, quoted: Sequence[_Sentence]) -> bool:
@@ -131,33 +176,54 @@ def _repeats(sentence: _Sentence, quoted: Sequence[_Sentence]) -> bool:
 
 
 def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]:
-    """Return the sentences that score high enough to be quoted, best first."""
-    wanted = {*terms(question)}
-    weights = idf(sorted(wanted), [{*terms(_whole(one.source))} for one in sources])
-    found = [sentence for i, one in enumerate(sources) for sentence in _sentences(i, one.source, weights)]
-    least = max(LEAST_SCORE, LEAST_SHARE * max((sentence.score for sentence in found), default=0.0))
-    enough = (sentence for sentence in found if sentence.score >= least)
-    return sorted(enough, key=lambda sentence: (-sentence.score, sentence.source, sentence.place))
+    """Return the sentences with their scores, best first."""
+    by_source = [[*_sentences(i, one.source)] for i, one in enumerate(sources)]
+    contents = [sentence.terms for sentences in by_source for sentence in sentences]
+    weights = idf(sorted({*terms(question)}), [*contents, *[frozenset[str]()] * UNSEEN_SENTENCES])
+    ranked = [
+        sentence
+        for sentences, one in zip(by_source, sources, strict=True)
+        for sentence in _scored(sentences, _heading(one.source), weights)
+        if _says_enough(sentence)
+    ]
+    return sorted(ranked, key=lambda sentence: (-sentence.score, sentence.source, sentence.place))
 
 
-def _sentences(index: int, source: Source, weights: Mapping[str, float] | None) -> Iterator[_Sentence]:
-    """Yield the sentences that share a term with the question; without its terms' weights, all, with score 0."""
-    above = frozenset(terms(_heading(source))) & (weights or {}).keys()
-    everything = math.fsum((weights or {}).values())
-    for start, end in split_sentences(source.text):
-        text = without_marker(source.text[start:end])
-        own = frozenset(terms(text))
-        if len(own) < FEWEST_TERMS or text.startswith(("#", "|")):
-            continue
-        if weights is None:
-            yield _Sentence(index, start, text, own, 0.0)
-            continue
-        shared = own & weights.keys()
-        if not shared:
-            continue
-        weight = math.fsum([*map(weights.__getitem__, shared), *(0.5 * weights[term] for term in above - shared)])
-        score = round(weight / everything * 10.0 / (10.0 + index), _PLACES)
-        yield _Sentence(index, start, text, own, score)
+def _says_enough(sentence: _Sentence) -> bool:
+    # A sentence without spaces is one word, and each sign of it a term.
+    words = max(len(WORD.findall(sentence.text)), len(sentence.terms))
+    return words >= (FEWEST_IN_ROWS if sentence.paragraph is None else FEWEST_WORDS)
+
+
+def _sentences(index: int, source: Source) -> Iterator[_Sentence]:
+    for place, unit in enumerate(quotable_units(source.text)):
+        text = without_marker(source.text[unit.start : unit.end])
+        paragraph = None if unit.is_row else unit.paragraph
+        yield _Sentence(index, place, paragraph, text, frozenset(terms(text)), unit.is_whole)
+
+
+def _scored(sentences: Iterable[_Sentence], heading: str, weights: Mapping[str, float]) -> Iterator[_Sentence]:
+    """Yield the sentences of a source with their scores, in linear time: the heading is read once."""
+    above = weights.keys() & terms(heading)
+    weight_above = _weight(above, weights)
+    everything = _weight(weights, weights) or 1.0
+    before = frozenset[str]()
+    for sentence in sentences:
+        shared = sentence.terms & weights.keys()
+        is_row = sentence.paragraph is None
+        beside = weight_above - _weight(shared & above, weights) + _weight(before - shared - above, weights)
+        # A title alone says nothing of one sentence rather than another, nor what introduces rows of one row.
+        is_meant = shared or (before and not is_row)
+        weight = _weight(shared, weights) + beside / 2 if is_meant else 0.0
+        relevance = round(weight / everything, _PLACES)
+        score = (relevance + 1 / (2 * (1 + sentence.source))) * (1.0 if sentence.is_whole else 0.5)
+        adds = bool(shared) and sentence.is_whole and relevance >= LEAST_RELEVANCE
+        yield replace(sentence, relevance=relevance, score=round(score, _PLACES), adds=adds)
+        before = before if is_row else shared
+
+
+def _weight(of: Iterable[str], weights: Mapping[str, float]) -> float:
+    return math.fsum(map(weights.__getitem__, of))
 
 
 def _heading(source: Source) -> str:

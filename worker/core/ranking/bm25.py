@@ -60,5 +60,8 @@ def scores(query: str, texts: Sequence[str]) -> list[float]:
 
 def idf(wanted: Iterable[str], texts: Sequence[Collection[str]]) -> Mapping[str, float]:
     """Return each term's inverse document frequency: ln(1 + (N - n + 0.5) / (n + 0.5)), always above 0."""
-    holding = {term: sum(term in text for text in texts) for term in wanted}
-    return {term: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for term, n in holding.items()}
+    counted = dict.fromkeys(wanted, 0)
+    for text in texts:
+        for term in counted.keys() & text:
+            counted[term] += 1
+    return {term: math.log1p((len(texts) - n + 0.5) / (n + 0.5)) for term, n in counted.items()}

@@ -24,7 +24,7 @@ _ABBREVIATIONS = words_in(
     "dr mr mrs ms prof st jr sr e.g eg i.e ie cf vs approx ca dept est ltd al resp incl viz z.b d.h u.a bzw"
 )
 _BEFORE_NUMBERS = words_in(
-    "no nos p pp fig figs vol ch sec art eq ref jan feb mar apr jun jul aug sep sept oct nov dec"
+    "c no nos p pp fig figs vol ch sec art eq ref jan feb mar apr jun jul aug sep sept oct nov dec"
 )
 """Abbreviations before a number, words elsewhere."""
 _BEGINNINGS = words_in("a an the if in on at no not for with from when it he she they we i you this that these those")
@@ -93,6 +93,7 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     if word.isdecimal():
         ordinal = len(word) <= len("31") and following_word in MONTH_FORMS
         return at > 0 and text[at - 1] != "\n" and not ordinal
-    # "J. S. Bach", but not "9 V. The ..." and "Room A. Twenty ...".
+    # "J. S. Bach" and "J. A. Hobson", but not "9 V. The ..." and "Room A. Twenty ...".
     initial = len(word) == 1 and word.isupper() and not text[max(0, at - 2) : at].strip().isdigit()
-    return not initial or following_word in _BEGINNINGS
+    is_next_initial = len(first + rest) == 1 and following is not None and text.startswith(".", following.end())
+    return not initial or (following_word in _BEGINNINGS and not is_next_initial)

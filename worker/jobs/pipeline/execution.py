@@ -180,16 +180,16 @@ class Executor:
         shown = [
             LabelledSource(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())
         ]
-        say = extractive.code_answer if mode.show_context else extractive.answer
+        question = package.request.question
         nearest = _nearest(sources.values())
+        is_near = nearest is not None and self._answers_from is not None
         answerer = Answerer(Extractive.provider, Extractive.name)
-        if nearest is None or self._answers_from is None:
-            return say(package.request.question, shown), answerer
-        if nearest < self._answers_from:
+        if nearest is not None and self._answers_from is not None and nearest < self._answers_from:
             return extractive.NO_ANSWER, answerer
-        said = say(package.request.question, shown)
-        in_other_words = said == extractive.NO_ANSWER and not mode.show_context
-        return (extractive.opening(shown) if in_other_words else said), answerer
+        if mode.show_context:
+            return extractive.code_answer(question, shown), answerer
+        least = 0.0 if is_near else extractive.LEAST_RELEVANCE
+        return extractive.answer(question, shown, least_relevance=least), answerer
 
     def _citations(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieval_client.errors import Unavailable
@@ -16,14 +17,14 @@ from worker.core.prompting.context import LabelledSource
 from worker.core.prompting.costs import Bill
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.core.text.headings import Headings
-from worker.jobs.pipeline.queries import OF_THE_QUESTION
+from worker.jobs.pipeline.queries import CONVERSATION, OF_THE_QUESTION
 from worker.jobs.pipeline.stages import MODEL_FAILED
 from worker.jobs.pipeline.synthesis import labelled_sources, path_of, source_of
 from worker.jobs.pipeline.types import Citation, QueryResponse
 from worker.model import Candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from retrieval_client.errors import RetrievalError
@@ -184,10 +185,10 @@ class Executor:
         nearest = _nearest(sources.values())
         answerer = Answerer(Extractive.provider, Extractive.name)
         if nearest is None or self._answers_from is None:
-            return say(package.request.question, shown), answerer
+            return _in_conversation(package, partial(say, sources=shown)), answerer
         if nearest < self._answers_from:
             return extractive.NO_ANSWER, answerer
-        said = say(package.request.question, shown)
+        said = _in_conversation(package, partial(say, sources=shown))
         in_other_words = said == extractive.NO_ANSWER and not mode.show_context
         return (extractive.opening(shown) if in_other_words else said), answerer
 
@@ -221,6 +222,13 @@ class Executor:
         )
 
 
+def _in_conversation(package: ContextPackage, say: Callable[[str], str]) -> str:
+    """Return what answers the question; if nothing does, what answers it in its conversation."""
+    said = say(package.request.question)
+    whole = package.trace.conversation
+    return say(whole) if said == extractive.NO_ANSWER and whole is not None else said
+
+
 def _nearest(sources: Iterable[Candidate | RemoteSource]) -> float | None:
     """Return the highest similarity of the sources to the question; None if that of a source is not known."""
     similarities = []
@@ -229,6 +237,7 @@ def _nearest(sources: Iterable[Candidate | RemoteSource]) -> float | None:
             return None
         if any(leg.leg in OF_THE_QUESTION for leg in one.scores.legs):
             similarities.append(one.similarity)
+        similarities += [leg.score for leg in one.scores.legs if leg.leg == CONVERSATION]
     return max(similarities, default=None)
 
 

@@ -12,6 +12,7 @@ from tests.integration.provider import Fault, running
 
 from worker.cli.commands.runs import name_of
 from worker.cli.reports.trace import trace_as_json
+from worker.core.prompting.extractive import NO_ANSWER
 from worker.core.ranking.hyde import pooled
 from worker.core.text.lexical import embed
 from worker.jobs.engine import Engine
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     MakeSettings = Callable[..., Settings]
 
 PRICE, INCLUDED = "What does the live room cost a day?", "What does that include?"
+NO_WORDS = "zebra quagga?"
+"""A question whose words no source has."""
+
 BOTH = f"{PRICE} {INCLUDED}"
 RATES = "handbook-rates-001"
 IN_FULL = "What is included in the day rate of the live room?"
@@ -94,6 +98,16 @@ def test_a_follow_up_finds_what_the_question_before_it_was_about(engine: Engine)
     assert RATES in {citation["chunk_id"] for citation in answer["citations"]}
 
 
+@pytest.mark.parametrize("least", [None, 0.2])
+def test_without_a_model_the_conversation_answers_what_the_question_alone_does_not(
+    open_engine: Callable[..., Engine], least: float | None
+) -> None:
+    """By the words of both, and where a similarity decides, by the nearer of both."""
+    engine = open_engine(embedder={"least_similarity": least})
+    assert chat(engine, NO_WORDS)["answer"] == NO_ANSWER
+    assert RATES in {citation["chunk_id"] for citation in chat(engine, NO_WORDS, **said(PRICE))["citations"]}
+
+
 @pytest.mark.parametrize("chat_mode", ["single", "chat"])
 def test_a_history_that_the_job_brings_is_searched_too(engine: Engine, chat_mode: str) -> None:
     """The caller's own turns count in both modes; an assistant's words do not."""
@@ -151,9 +165,9 @@ def test_cached_sources_are_those_of_the_same_conversation(open_engine: Callable
     del broker
     engine = open_engine(cache=ON)
     asked = [{}, said(PRICE), said("zebra"), said(PRICE)]
-    answers = [ask(engine, question=INCLUDED, **history) for history in asked]
+    answers = [ask(engine, question=NO_WORDS, **history) for history in asked]
     assert [answer["trace"]["cache"] for answer in answers] == ["miss", "miss", "miss", "hit"]
-    assert answers[3]["answer"] == answers[1]["answer"] != answers[0]["answer"]
+    assert answers[3]["answer"] == answers[1]["answer"] != answers[0]["answer"] == NO_ANSWER
 
 
 # --- a model ------------------------------------------------------------------------------------

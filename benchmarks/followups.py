@@ -37,6 +37,9 @@ SHOWN = 8
 MOST_HARM = 0.01
 """Loss of nDCG at a change of subject that a share may have where it is chosen."""
 
+PATIENCE_SECONDS = 120.0
+"""Deadline of a search, so that no leg is left out on a busy machine."""
+
 FOLLOWS, CHANGES = "follows", "changes"
 FILLER = "Thanks, tell me more about it."
 SECOND, FURTHER, LATER = "second question", "third, after one more about the same", "third, after another subject"
@@ -86,9 +89,10 @@ def follow_ups(group: str) -> list[FollowUp]:
 
 
 def with_share(settings: Settings, share: float) -> Settings:
-    """Settings in which all profiles have a share of the conversation."""
+    """Settings in which all profiles have a share of the conversation, and time for all legs."""
     profiles = {name: profile.model_copy(update={"conversation": share}) for name, profile in settings.profiles.items()}
-    return settings.model_copy(update={"profiles": profiles})
+    patient = settings.hybrid.model_copy(update={"deadline_seconds": PATIENCE_SECONDS})
+    return settings.model_copy(update={"profiles": profiles, "hybrid": patient})
 
 
 def asked(one: FollowUp, earlier: Sequence[str] = (), question: str = "", profile: str = PROFILES[0]) -> QueryRequest:
@@ -149,7 +153,7 @@ def measure() -> Measured:
                 with opened(with_share(settings, share)) as engine:
                     for shape in SHAPES:
                         by_share[shape][share] += [sources(engine, asked(one, one.earlier(shape))) for one in group]
-            with opened(settings) as engine:
+            with opened(with_share(settings, SHARE)) as engine:
                 for profile in PROFILES:
                     ways = {
                         f"`{profile}`, as asked": [asked(one, profile=profile) for one in group],

@@ -118,9 +118,12 @@ def test_the_primarys_similarity_wins_and_every_legs_score_is_told(engine: Engin
         assert chunk["distance"] == 1.0 - chunk["similarity_score"]
 
 
-def test_a_search_says_at_debug_level_what_its_legs_found(engine: Engine) -> None:
+def test_a_search_says_at_debug_level_what_its_legs_found(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     """Seed 003's own lines: a corpus's counts and top scores, and the editor's keywords; nothing of a chunk."""
     with capture_logs() as lines:
+        ask(engine, context=EDITOR)
+        assert not any(line["event"] == "hybrid search" for line in lines)
+        caplog.set_level("DEBUG")
         answer = ask(engine, context=EDITOR, fusion="similarity")
     said = {line["corpus"]: line for line in lines if line["event"] == "hybrid search"}
     assert list(said) == list(answer["results"])

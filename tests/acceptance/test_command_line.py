@@ -593,8 +593,12 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
         assert tuned.returncode == 0, tuned.stderr
         assert f"feedback on {ENOUGH} hybrid retrievals" in tuned.stdout
         assert "nDCG@3" in tuned.stdout
-        proposed = tomllib.loads(tuned.stdout.split("under [hybrid]:\n")[1])["weights"]
+        written = tomllib.loads(tuned.stdout.split("under [hybrid]:\n")[1])
+        proposed = written["weights"]
         assert proposed["contextual"] > proposed["primary"]
+        assert [leg["weight"] for leg in written["profiles"]["hybrid"]["legs"]] == [
+            proposed[name] for name in ("primary", "sparse", "contextual")
+        ]
         assert proposed["sparse"] == pytest.approx(0.2 / (0.8 + 0.4), abs=0.001)  # as much beside the others as before
         reported = json.loads(typed("tune", *caller, "--corpus", "docs", "--k", "3", "--json", **environment).stdout)
         assert (reported["method"], reported["k"], reported["setting"]) == ("weighted", 3, proposed)

@@ -15,6 +15,7 @@ from worker.model import Principal
 if TYPE_CHECKING:
     from worker.jobs.engine import Engine
     from worker.jobs.pipeline.types import ContextPackage, QueryResponse
+    from worker.settings import Settings
 
 HUM = "What causes the 50 Hz hum on channel 18?"
 
@@ -30,6 +31,12 @@ def ask(engine: Engine, user: str | Principal | None = "alice", **fields: Any) -
     answer = engine.pipeline_jobs.answer(parse_job(RunPipeline, fields), JobContext(lambda: principal, "t1"))
     PipelineAnswer.model_validate(json.loads(json.dumps(answer)))
     return answer
+
+
+def as_asked(settings: Settings) -> dict[str, Any]:
+    """The profile `hybrid` without the conversation: its sources depend on the question alone."""
+    hybrid = settings.profiles["hybrid"].model_dump(mode="json", by_alias=True)
+    return {"hybrid": {**hybrid, "conversation": 0}}
 
 
 def in_stages(engine: Engine, request: QueryRequest, user: str = "alice") -> QueryResponse:

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from structlog.testing import capture_logs
 from tests.integration.asking import asker, without_trace
 from tests.integration.provider import running
 from tests.waiting import PATIENCE, wait_for
@@ -115,6 +116,23 @@ def test_the_primarys_similarity_wins_and_every_legs_score_is_told(engine: Engin
         assert (primary["leg"], contextual["leg"]) == ("primary", "contextual")
         assert chunk["similarity_score"] == chunk["scores"]["fused"] == primary["score"]
         assert chunk["distance"] == 1.0 - chunk["similarity_score"]
+
+
+def test_a_search_says_at_debug_level_what_its_legs_found(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    """Seed 003's own lines: a corpus's counts and top scores, and the editor's keywords; nothing of a chunk."""
+    with capture_logs() as lines:
+        ask(engine, context=EDITOR)
+        assert not any(line["event"] == "hybrid search" for line in lines)
+        caplog.set_level("DEBUG")
+        answer = ask(engine, context=EDITOR, fusion="similarity")
+    said = {line["corpus"]: line for line in lines if line["event"] == "hybrid search"}
+    assert list(said) == list(answer["results"])
+    for corpus, line in said.items():
+        chunks, metrics = answer["results"][corpus]["chunks"], answer["metrics"][corpus]
+        assert (line["log_level"], line["keywords"]) == ("debug", ["bd", "fast"])
+        assert line["counts"] == {name: metrics[f"{name}_count"] for name in ("primary", "contextual", "merged")}
+        assert line["top_scores"] == {**metrics["top_similarity"], "merged": chunks[0]["scores"]["fused"]}
+    assert not any(chunk["text"] in str(lines) for result in answer["results"].values() for chunk in result["chunks"])
 
 
 def test_an_empty_editor_costs_nothing(engine: Engine) -> None:

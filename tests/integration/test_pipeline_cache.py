@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import psycopg
 import pytest
-from tests.integration.asking import HUM, ask, asker, ids, repeated
+from tests.integration.asking import HUM, as_asked, ask, asker, ids, repeated
 from tests.integration.provider import Fault, running
 from tests.integration.site import says, serving
 from tests.waiting import PATIENCE
@@ -235,13 +235,16 @@ def test_what_is_looked_for_is_counted(engine: Engine) -> None:
 
 # --- a chain ------------------------------------------------------------------------------------
 
+
 TURNS = [HUM, "Which capacitor is it?", "And what does it cost?"]
 
 
 @pytest.mark.parametrize("cached", [[1], [0, 1, 2]], ids=["in the middle", "everywhere"])
-def test_a_chain_goes_on_over_a_hit(open_engine: Open, provider: Provider, admin: Admin, cached: list[int]) -> None:
+def test_a_chain_goes_on_over_a_hit(
+    open_engine: Open, provider: Provider, admin: Admin, settings: Settings, cached: list[int]
+) -> None:
     """Three turns, each on another worker: the provider is sent what it would be without a cache."""
-    engines = [open_engine(provider) for _ in TURNS]
+    engines = [open_engine(provider, profiles=as_asked(settings)) for _ in TURNS]
     for i in cached:
         ask(engines[0], question=TURNS[i], stop_after="build_sources")
     assert provider.requests == []
@@ -261,19 +264,19 @@ def test_a_chain_goes_on_over_a_hit(open_engine: Open, provider: Provider, admin
     assert [answer["trace"]["warnings"] for answer in answers] == [[], [], []]
     kept = admin.execute("SELECT question, provider_response_id FROM retrieval.responses ORDER BY sequence").fetchall()
     assert kept == [*zip(TURNS, ["resp_1", "resp_2", "resp_3"], strict=True)]
-    off = open_engine(provider, cache={"tasks": []})
+    off = open_engine(provider, cache={"tasks": []}, profiles=as_asked(settings))
     for i, question in enumerate(TURNS):
         prior = {"prior_response_id": answers[i - 1]["response_id"]} if i else {"conversation_id": "c1"}
         ask(off, question=question, chat_mode="chat", **prior)
     assert provider.requests[3:] == provider.requests[:3]
 
 
-def test_a_turn_after_a_hit_is_told_what_was_said(open_engine: Open, provider: Provider) -> None:
+def test_a_turn_after_a_hit_is_told_what_was_said(open_engine: Open, provider: Provider, settings: Settings) -> None:
     """Where the worker keeps the conversation, a hit is a turn of it like any other."""
     answers = iter(["First answer.", "Second answer.", "Third answer."])
     provider.text = lambda _: next(answers)
     provider_api = {"kind": "openai", "model": "m", "base_url": provider.url, "api": "chat", "max_retries": 0}
-    engine = open_engine(language_model=provider_api)
+    engine = open_engine(language_model=provider_api, profiles=as_asked(settings))
     ask(engine, question="slower", mode="code", stop_after="build_sources")
     last: dict[str, Any] = {}
     seen = []
@@ -287,9 +290,9 @@ def test_a_turn_after_a_hit_is_told_what_was_said(open_engine: Open, provider: P
     assert said in json.dumps(provider.requests[-1]).encode().decode("unicode_escape")
 
 
-def test_the_same_question_twice_is_two_turns(open_engine: Open, provider: Provider) -> None:
+def test_the_same_question_twice_is_two_turns(open_engine: Open, provider: Provider, settings: Settings) -> None:
     """The model is asked both times: an answer is never kept, and each has a name of its own to go on from."""
-    engine = open_engine(provider)
+    engine = open_engine(provider, profiles=as_asked(settings))
     job = parse_job(RunPipeline, {"question": HUM, "chat_mode": "chat", "conversation_id": "c1"})
     first, second = (
         engine.pipeline_jobs.answer(job, JobContext(lambda: asker("alice"), task)) for task in ("t1", "t2")
@@ -332,6 +335,7 @@ def test_questions_that_differ_in_what_decides_the_sources_have_entries_of_their
         {"mode": "lyrics"},
         {"context": EDITOR},
         {"context": 'sound("hh")'},
+        {"conversation_history": [{"role": "user", "content": "a beat"}]},
         {"pinned_chunks": pins},
         {"pinned_chunks": pins[::-1]},
         {"filters": {"document_ids": []}},
@@ -351,15 +355,13 @@ def test_questions_that_differ_in_what_decides_the_sources_have_entries_of_their
 
 
 def test_what_is_only_made_of_the_sources_is_not_in_the_key(engine: Engine) -> None:
-    """A conversation, instructions, where a job stops; a k that is the mode's; a mode that searches alike."""
-    said = [{"role": "user", "content": "a beat"}]
+    """A name of a conversation, instructions, where a job stops; a k that is the mode's; a mode that searches alike."""
     ask(engine, question=HUM)
     alike: list[dict[str, Any]] = [
         {"k": 8},
         {"profile": "hybrid"},
         {"chat_mode": "chat"},
         {"conversation_id": "c7"},
-        {"conversation_history": said},
         {"starting_prompt": "As a pirate."},
         {"stop_after": "build_sources"},
         {"mode": "lyrics", "k": 8},

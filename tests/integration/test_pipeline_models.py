@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.integration.asking import HUM, ask, asker, ids, repeated
+from tests.integration.asking import HUM, as_asked, ask, asker, ids, repeated
 from tests.integration.provider import INJECTED, WRONG_LABELS, Fault, running
 
 from retrieval_client.errors import InvalidJob, Unavailable
@@ -71,6 +71,11 @@ def chat(engine: Engine, question: str = HUM, after: dict[str, Any] | None = Non
     return ask(engine, fields.pop("user", "alice"), question=question, **{"chat_mode": "chat", **prior, **fields})
 
 
+def answering(provider: Provider) -> list[dict[str, Any]]:
+    """The requests for answers, without those for a question in full."""
+    return [sent for sent in provider.requests if "Rewrite the last question" not in sent["instructions"]]
+
+
 def costs(answer: dict[str, Any]) -> list[tuple[str, str | None]]:
     return [(one["kind"], one["cost"]) for one in answer["costs"]]
 
@@ -112,7 +117,7 @@ def test_a_chain_of_three_turns_goes_on_at_the_provider(engine: Engine, provider
     first = chat(engine, mode="code", question="a beat")
     second = chat(engine, "with hi-hats", first, mode="code")
     third = chat(engine, "and slower", second, mode="code")
-    sent = provider.requests
+    sent = answering(provider)
     assert [one["store"] for one in sent] == [True, True, True]
     assert [one.get("previous_response_id") for one in sent] == [None, "resp_1", "resp_2"]
     assert len({one["prompt_cache_key"] for one in sent}) == 1
@@ -128,8 +133,9 @@ def test_a_turn_after_one_that_was_not_kept_is_told_what_was_said(engine: Engine
     """A question by itself leaves nothing at the provider: the block repeats it."""
     first = ask(engine, question="a beat", mode="code")
     chat(engine, "with hi-hats", first, mode="code")
-    assert "previous_response_id" not in provider.requests[1]
-    assert f"Said before:\nuser: a beat\nassistant: {SAID.replace('[S1]', '[S·1]')}" in provider.requests[1]["input"]
+    sent = answering(provider)[1]
+    assert "previous_response_id" not in sent
+    assert f"Said before:\nuser: a beat\nassistant: {SAID.replace('[S1]', '[S·1]')}" in sent["input"]
 
 
 def test_a_starting_prompt_is_explicit_or_continued_or_the_modes(
@@ -141,8 +147,9 @@ def test_a_starting_prompt_is_explicit_or_continued_or_the_modes(
     third = chat(engine, after=second)
     chat(engine, after=third, starting_prompt="")
     mine = settings.modes["grounded"].instructions.strip()
-    assert [sent["instructions"] for sent in provider.requests] == [mine, PIRATE, PIRATE, ""]
-    assert [sent.get("previous_response_id") for sent in provider.requests] == [None, "resp_1", "resp_2", "resp_3"]
+    sent = answering(provider)
+    assert [one["instructions"] for one in sent] == [mine, PIRATE, PIRATE, ""]
+    assert [one.get("previous_response_id") for one in sent] == [None, "resp_1", "resp_2", "resp_3"]
     assert third["package"]["starting_prompt"] == PIRATE
 
 
@@ -220,11 +227,13 @@ def test_a_chain_that_the_provider_has_forgotten_begins_anew(
     first = chat(engine, mode="code", question="a beat", starting_prompt=PIRATE)
     provider.forget()
     if status == 404:
-        provider.faults.append(Fault(404, body={"error": {"message": "secret", "code": 404}}))
+        forgotten = Fault(404, body={"error": {"message": "secret", "code": 404}})
+        faults = iter([forgotten])
+        provider.fault_of = lambda asked: next(faults, None) if "previous_response_id" in asked else None
     second = chat(engine, "with hi-hats", first, mode="code")
     assert second["answer"] == BEAT
     assert second["trace"]["warnings"] == ["chain: reset, the provider no longer stores the previous answer"]
-    refused, asked = provider.requests[1:]
+    refused, asked = answering(provider)[1:]
     assert refused["previous_response_id"] == "resp_1"
     assert "Said before" not in refused["input"]
     assert "previous_response_id" not in asked
@@ -232,11 +241,11 @@ def test_a_chain_that_the_provider_has_forgotten_begins_anew(
     assert asked["input"] == second["package"]["context_block"]
     assert (asked["instructions"], asked["store"]) == (PIRATE, True)
     assert second["conversation_id"] == first["conversation_id"]
-    assert [one["kind"] for one in second["costs"]] == ["synthesis"]
+    assert [one["kind"] for one in second["costs"]] == ["transform", "synthesis"]
     third = chat(engine, "and slower", second, mode="code")
     assert third["trace"]["warnings"] == []
     kept = admin.execute("SELECT provider_response_id FROM retrieval.responses ORDER BY sequence").fetchall()
-    assert [("resp_1",), (provider.requests[3]["previous_response_id"],)] == kept[:2]
+    assert [("resp_1",), (answering(provider)[3]["previous_response_id"],)] == kept[:2]
 
 
 def test_a_forgotten_chain_is_recorded_as_it_was_answered(engine: Engine, provider: Provider) -> None:
@@ -263,8 +272,11 @@ def test_a_package_whose_chain_was_forgotten_meanwhile_is_gone_on_from(engine: E
     assert len(answer["trace"]["warnings"]) == 1
 
 
-def test_a_refusal_is_not_taken_for_a_forgotten_chain(engine: Engine, provider: Provider) -> None:
+def test_a_refusal_is_not_taken_for_a_forgotten_chain(
+    open_engine: Callable[..., Engine], provider: Provider, settings: Settings
+) -> None:
     """Another wrong field ends the call; one try more where a server only says that nothing is there."""
+    engine = open_engine(profiles=as_asked(settings))
     first = chat(engine)
     provider.faults.append(Fault(400))
     assert chat(engine, after=first)["degraded"] == ["language_model"]
@@ -324,7 +336,7 @@ def test_the_chain_holds_over_a_recorded_answer_in_its_middle(engine: Engine, pr
     again = chat(engine, "And then?", first, run=run)
     chat(engine, "And after that?", again)
     assert repeated(again) == repeated(second)
-    assert [sent.get("previous_response_id") for sent in provider.requests] == [None, "resp_1", "resp_2"]
+    assert [sent.get("previous_response_id") for sent in answering(provider)] == [None, "resp_1", "resp_2"]
 
 
 # --- models that help to search -----------------------------------------------------------------

@@ -17,7 +17,7 @@ from worker.cli.evaluation.files import read_rankings
 from worker.cli.evaluation.plan import Choice, plan_of
 from worker.cli.evaluation.plot import svg
 from worker.cli.evaluation.queries import LabelledQuery
-from worker.cli.evaluation.report import document, notes, sentence, table
+from worker.cli.evaluation.report import document, notes, questions_table, sentence, table
 from worker.cli.evaluation.systems import Hit, fusions
 from worker.cli.usage import WrongUsage
 
@@ -83,6 +83,25 @@ def test_ids_that_nothing_found_are_said() -> None:
     (note,) = notes(found)
     assert note.startswith("10 questions with none of the relevant ids in any answer, as x of query q0: if they exist ")
     assert document(found, {}, {}, {})["not_found"] == [f"q{i}" for i in range(10)]
+
+
+def test_questions_that_failed_or_changed_are_listed() -> None:
+    """Those without anything relevant, then those that changed most, ten each; the others are counted."""
+    rows = {f"lost-{i}": {"a": "y", "b": "z"} for i in range(12)}
+    rows |= {"worse": {"a": "x", "b": "y"}, "better": {"a": "yx", "b": "x"}, "same": {"a": "x", "b": "x"}}
+    found = evaluation(rows)
+    listed = questions_table(found, found.comparisons)
+    assert listed is not None
+    cells = [[*column.cells] for column in listed.columns]
+    assert cells[0] == [*(f"lost-{i}" for i in range(10)), "worse", "better"]
+    assert cells[1][9:] == ["nothing relevant", "b worse", "b better"]
+    assert cells[2][9:] == ["", "1.000 → 0.000", "0.631 → 1.000"]
+    assert listed.caption == "and 2 more: a --report has all"
+    assert not {"\x1b", "\u202e"} & {*"".join(map(str, cells[3]))}
+    alone = questions_table(found, ())
+    assert alone is not None
+    assert alone.row_count == 10
+    assert questions_table(evaluation({"q": {"a": "x", "b": "x"}}), ()) is None
 
 
 def test_few_questions_are_said_to_show_little() -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import tomllib
+
 import pytest
 
 from retrieval_client.contract.base import LEGS
-from worker.jobs.feedback import _setting
+from worker.cli.commands.runs import weighted_legs
+from worker.jobs.feedback import Tuning, _setting
+from worker.settings.searching import ProfileSettings
 
 
 def legs(*weights: float) -> dict[str, float]:
@@ -32,3 +36,25 @@ def test_a_proposal_becomes_a_setting(
     made = _setting(weights, current, dict(sorted(proposed.items())))
     assert made == setting
     assert list(made or {}) == list(setting or {})
+
+
+@pytest.mark.parametrize(
+    ("profile", "weights"),
+    [
+        ({"legs": [{"kind": "dense"}, {"kind": "sparse"}, {"of": "context"}]}, [0.5, 0.2, 0.3]),
+        ({"legs": [{"kind": "dense", "weight": 0.9}, {"kind": "sparse"}]}, [0.5, 0.2]),
+        ({"legs": [{"kind": "dense"}, {"kind": "sparse"}], "fusion": "rrf"}, []),
+        ({"legs": [{"kind": "dense"}, {"of": "hyde"}], "hyde": 1}, []),
+        ({"legs": [{"kind": "dense"}]}, []),
+    ],
+    ids=["all legs", "in place of its own", "another fusion", "a leg without feedback", "one leg"],
+)
+def test_a_proposal_becomes_the_legs_of_a_profile(profile: dict[str, object], weights: list[float]) -> None:
+    """Those that search as a hybrid retrieval does have its weights; what is written is read as a profile again."""
+    read = ProfileSettings.model_validate(profile)
+    setting = {"primary": 0.5, "contextual": 0.3, "sparse": 0.2}
+    written = weighted_legs(read, Tuning("weighted", 20, 20, setting, None, setting))
+    legs = tomllib.loads(f"legs = [{', '.join(written)}]")["legs"]
+    again = ProfileSettings(legs=legs).legs if legs else []
+    assert [leg.weight for leg in again] == weights
+    assert [(leg.kind, leg.of) for leg in again] == [(leg.kind, leg.of) for leg in read.legs][: len(weights)]

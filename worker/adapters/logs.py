@@ -1,4 +1,7 @@
-"""Logs: one JSON object a line (or coloured text on a terminal), without any content of a job or a chunk."""
+"""Logs: one JSON object a line (or coloured text on a terminal), without any content of a job or a chunk.
+
+But for the keywords of a hybrid search's context, which it has at level `debug` alone.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from pydantic import (
 )
 
 from retrieval_client.contract.base import LegName
+from worker.core.prompting.conversation import SHARE
 from worker.core.ranking.fusion import PRIMARY_WEIGHT, SPARSE_WEIGHT
 from worker.core.text.keywords import EXTRACTORS
 from worker.settings.base import Seconds, Section
@@ -140,6 +141,8 @@ class ProfileSettings(Section):
         transform: Transformation of the question.
         hyde: Hypothetical answers that the language model writes; needs a leg `of` it.
         variants: Rewordings that the language model writes; needs a leg `of` it.
+        conversation: Weight of the question joined with those before it, beside the question alone, in a conversation.
+            A language model rewords it instead, where there is one. `0`: each question is searched as asked.
         rerank: Reranker of the candidates. `cross_encoder` needs the extra `rerank`.
         rerank_weight: Weight of the reranker's score in the order; the fused score has the rest, both scaled to 0–1.
             `1`: the reranker's score alone. Default: 0.2 for `lexical`, as measured; 1 for others.
@@ -153,6 +156,7 @@ class ProfileSettings(Section):
     transform: Literal["none", "glossary", "llm"] = "none"
     hyde: int = Field(0, ge=0, le=8)
     variants: int = Field(0, ge=0, le=8)
+    conversation: float = Field(SHARE, ge=0, le=10)
     rerank: Literal["none", "lexical", "http", "llm", "cross_encoder"] = "none"
     rerank_weight: float | None = Field(None, ge=0, le=1)
     temporal: TemporalSettings | None = None

@@ -267,7 +267,7 @@ def _show(terminal: Terminal, title: str, evaluation: Evaluation, *, in_full: bo
         terminal: where.
         title: of the table.
         evaluation: the evaluation.
-        in_full: all measures of each comparison too.
+        in_full: all measures of each comparison too, and the questions that it changes.
     """
     from worker.cli.evaluation import report
 
@@ -276,6 +276,9 @@ def _show(terminal: Terminal, title: str, evaluation: Evaluation, *, in_full: bo
         if in_full:
             terminal.print(report.comparison_table(comparison))
         terminal.print(report.sentence(comparison, evaluation.main_measure), soft_wrap=True)
+    questions = report.questions_table(evaluation, evaluation.comparisons if in_full else ())
+    if questions is not None:
+        terminal.print(questions)
     for note in report.notes(evaluation):
         terminal.print(note, soft_wrap=True)
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from worker.jobs.feedback import Tuning
     from worker.model import Principal
     from worker.settings import Settings
+    from worker.settings.searching import ProfileSettings
 
 runs = typer.Typer(no_args_is_help=True, help="Recorded runs: list, export and import them, store files with them.")
 
@@ -327,6 +328,27 @@ def tune(
     name = "rrf_weights" if tuned.method == "rrf" else "weights"
     weights = ", ".join(f"{leg} = {weight:g}" for leg, weight in tuned.setting.items())
     write_text(f"in the settings, under [hybrid]:\n{name} = {{ {weights} }}")
+    for profile in dict.fromkeys(mode.profile for mode in settings.modes.values()):
+        legs = weighted_legs(settings.profiles[profile], tuned)
+        if legs:
+            lines = "".join(f"  {leg},\n" for leg in legs)
+            write_text(f"[profiles.{profile}]  # in profiles.toml, beside its other lines\nlegs = [\n{lines}]")
+
+
+_AS_HYBRID = {("dense", "question"): "primary", ("sparse", "question"): "sparse", ("dense", "context"): "contextual"}
+"""Kind and query of a profile's leg → the leg of a hybrid retrieval that searches for the same."""
+
+
+def weighted_legs(profile: ProfileSettings, tuned: Tuning) -> list[str]:
+    """Return a profile's legs with the proposed weights, as TOML; empty if it has other legs or one alone."""
+    weights = tuned.setting or {}
+    names = [_AS_HYBRID.get((leg.kind, leg.of), "") for leg in profile.legs]
+    if profile.fusion != tuned.method or len(names) == 1 or not {*names} <= weights.keys():
+        return []
+    return [
+        f'{{ kind = "{leg.kind}", of = "{leg.of}", weight = {weights[name]:g} }}'
+        for leg, name in zip(profile.legs, names, strict=True)
+    ]
 
 
 def _tuning_table(tuned: Tuning, proposal: Proposal, k: int) -> Table:

@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from worker.cli.evaluation.figures import FEW
+from worker.cli.terminal import ID_COLUMN, id_cell
 from worker.core.ranking.measures import measure_title
 from worker.core.ranking.significance import CONFIDENCE, RESAMPLES, SEED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from worker.cli.evaluation.figures import Comparison, Evaluation, RankedQuery
+    from worker.cli.evaluation.queries import LabelledQuery
     from worker.cli.evaluation.systems import System
     from worker.core.ranking.significance import Difference, Estimate
 
 REPORT_VERSION = 1
 _LONGEST_ID = 64
+_SHOWN = 10
+"""Questions that are listed: those that failed, and of each comparison those that changed most."""
 
 
 def shown_id(text: str) -> str:
@@ -51,6 +55,40 @@ def comparison_table(comparison: Comparison) -> Table:
         counts = (str(count) for count in (found.better, found.worse, equal))
         made.add_row(measure_title(measure), f"{found.estimate.mean:+.3f}", _range(found.estimate), _p(found), *counts)
     return made
+
+
+def questions_table(evaluation: Evaluation, comparisons: Iterable[Comparison]) -> Table | None:
+    """Return the table of the questions that failed, and of those that changed between the systems of comparisons.
+
+    A question that found nothing relevant failed; it changed if the main measure did. None if there are none.
+    """
+    failed = [("nothing relevant", "", query) for query in evaluation.queries_not_found]
+    changed = [_changes(evaluation, one) for one in comparisons]
+    rows = [row for found in (failed, *changed) for row in found[:_SHOWN]]
+    more = sum(max(0, len(found) - _SHOWN) for found in (failed, *changed))
+    if not rows:
+        return None
+    made = Table(title="questions that failed or changed", title_justify="left", caption_justify="left")
+    made.caption = f"and {more} more: a --report has all" if more else None
+    made.add_column("question", **ID_COLUMN)
+    for heading in ("", measure_title(evaluation.main_measure), "text"):
+        made.add_column(heading)
+    for what, values, query in rows:
+        made.add_row(id_cell(shown_id(query.id)), what, values, id_cell(query.question))
+    return made
+
+
+def _changes(evaluation: Evaluation, comparison: Comparison) -> list[tuple[str, str, LabelledQuery]]:
+    """Return the questions that a comparison's systems rank differently well, the greatest differences first."""
+    found = []
+    for query in (one.query for one in evaluation.ranked):
+        by_system = evaluation.by_query.get(query.id, {})
+        if {comparison.first, comparison.second} <= {*by_system}:
+            first, second = (by_system[name][evaluation.main_measure] for name in (comparison.first, comparison.second))
+            if first != second:
+                what = f"{comparison.second} {'better' if second > first else 'worse'}"
+                found.append((abs(second - first), (what, f"{first:.3f} → {second:.3f}", query)))
+    return [row for _, row in sorted(found, key=lambda pair: -pair[0])]
 
 
 def sentence(comparison: Comparison, measure: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from retrieval_client.contract.base import LEGS
@@ -172,6 +173,9 @@ class HybridRetrieval:
             log.warning("leg failed", leg=name, error=type(error).__name__, reason=error.message)
         with tracer.stage("fuse"):
             results = [self._fused(request, query, ranked_legs(found, [i])) for i, query in enumerate(corpora)]
+        if logging.getLogger("worker.hybrid").isEnabledFor(logging.DEBUG):  # a command has not configured its logs
+            for one in results:
+                log.debug("hybrid search", corpus=one.query.name, **one.summary, keywords=list(wording.keywords))
         return HybridResult(request.fusion, wording, queries, found, results, failed)
 
     def _fused(self, request: HybridRequest, query: CorpusQuery, legs: Sequence[RankedLeg]) -> CorpusResult:

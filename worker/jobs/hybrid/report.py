@@ -46,6 +46,16 @@ class CorpusResult:
     merged: Sequence[Candidate]
     kept: Sequence[Candidate]
 
+    @property
+    def summary(self) -> dict[str, dict[str, Any]]:
+        """Number of chunks and highest score of each leg, and of all merged."""
+        scores = {leg.name: list(leg.scores) for leg in self.legs}
+        scores["merged"] = [score for one in self.merged if (score := one.scores.fused) is not None]
+        return {
+            "counts": {**{name: len(found) for name, found in scores.items()}, "merged": len(self.merged)},
+            "top_scores": {name: max(found) for name, found in scores.items() if found},
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class HybridResult:

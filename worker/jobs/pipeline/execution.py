@@ -16,7 +16,7 @@ from worker.core.prompting.context import LabelledSource
 from worker.core.prompting.costs import Bill
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.core.text.headings import Headings
-from worker.jobs.pipeline.queries import OF_THE_QUESTION
+from worker.jobs.pipeline.queries import CONVERSATION, OF_THE_QUESTION
 from worker.jobs.pipeline.stages import MODEL_FAILED
 from worker.jobs.pipeline.synthesis import labelled_sources, path_of, source_of
 from worker.jobs.pipeline.types import Citation, QueryResponse
@@ -180,16 +180,12 @@ class Executor:
         shown = [
             LabelledSource(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())
         ]
-        question = package.request.question
         nearest = _nearest(sources.values())
-        is_near = nearest is not None and self._answers_from is not None
         answerer = Answerer(Extractive.provider, Extractive.name)
         if nearest is not None and self._answers_from is not None and nearest < self._answers_from:
             return extractive.NO_ANSWER, answerer
-        if mode.show_context:
-            return extractive.code_answer(question, shown), answerer
-        least = 0.0 if is_near else extractive.LEAST_RELEVANCE
-        return extractive.answer(question, shown, least_relevance=least), answerer
+        is_near = nearest is not None and self._answers_from is not None
+        return _said(package, shown, is_near=is_near, with_code=mode.show_context), answerer
 
     def _citations(
         self,
@@ -221,6 +217,20 @@ class Executor:
         )
 
 
+def _said(package: ContextPackage, shown: Sequence[LabelledSource], *, is_near: bool, with_code: bool) -> str:
+    """Return what answers the question; if nothing does, what answers it in its conversation."""
+    texts = [package.request.question, *filter(None, [package.trace.conversation])]
+    for text in texts:
+        # Sources known to be near may say it in other words; in the conversation's last words, where there is one.
+        least = 0.0 if is_near and text is texts[-1] else extractive.LEAST_RELEVANCE
+        said = (
+            extractive.code_answer(text, shown) if with_code else extractive.answer(text, shown, least_relevance=least)
+        )
+        if said != extractive.NO_ANSWER:
+            return said
+    return extractive.NO_ANSWER
+
+
 def _nearest(sources: Iterable[Candidate | RemoteSource]) -> float | None:
     """Return the highest similarity of the sources to the question; None if that of a source is not known."""
     similarities = []
@@ -229,6 +239,7 @@ def _nearest(sources: Iterable[Candidate | RemoteSource]) -> float | None:
             return None
         if any(leg.leg in OF_THE_QUESTION for leg in one.scores.legs):
             similarities.append(one.similarity)
+        similarities += [leg.score for leg in one.scores.legs if leg.leg == CONVERSATION]
     return max(similarities, default=None)
 
 

@@ -12,11 +12,18 @@ from retrieval_client.canonical import canonical_sha256
 from retrieval_client.errors import InvalidJob, NotAuthorised
 from worker.adapters.postgres.sessions import Response, StoredPackage
 from worker.core.prompting import prompts
+from worker.core.prompting.conversation import TURNS
 from worker.jobs.answer import filter_set
 from worker.jobs.pipeline.lyrics import lyrics_json, lyrics_name
 from worker.jobs.pipeline.retrieval_pipeline import ALL_STAGES, BUILD, EXECUTE, SYNTHESIZE
 from worker.jobs.pipeline.source_cache import TASK
-from worker.jobs.pipeline.stored_packages import answer_trace, with_texts, without_snippet, without_texts
+from worker.jobs.pipeline.stored_packages import (
+    answer_trace,
+    with_texts,
+    without_conversation,
+    without_snippet,
+    without_texts,
+)
 from worker.jobs.pipeline.synthesis import Chain
 from worker.jobs.pipeline.types import (
     ContextPackage,
@@ -125,7 +132,9 @@ class PipelineJobs:
         Raises:
             InvalidJob: the caller has no such run, or it holds none of this task.
         """
-        return [answer_trace(record) for record in self._recording.records(caller, run, TASK)]
+        claims = claims_digest(caller)
+        records = self._recording.records(caller, run, TASK)
+        return [answer_trace(record, whole=record.claims_sha256 == claims) for record in records]
 
     def _check_model(self, request: QueryRequest) -> None:
         if request.require_model and not self._pipeline.executor.has_model:
@@ -140,7 +149,9 @@ class PipelineJobs:
         chain = self._chain(turn)
         # A recorded answer is made from Postgres, not from the cache.
         reuse = turn.job.run is None
-        package = self._pipeline.build_sources(turn.request, turn.caller, turn.report, reuse=reuse)
+        package = self._pipeline.build_sources(
+            turn.request, turn.caller, turn.report, reuse=reuse, history=chain.history
+        )
         if turn.caller.owner:  # without an owner, no caller could continue from it
             package = dataclasses.replace(package, conversation_id=turn.conversation_id, package_id=turn.package_id)
         return self._continue(turn, package, BUILD, chain)
@@ -192,15 +203,16 @@ class PipelineJobs:
         request, caller = turn.request, turn.caller
         if request.conversation_history or request.chat_mode == "single" or not caller.owner:
             return request.conversation_history
-        mode = self._pipeline.mode(request)
-        kept = (
-            self._sessions.turns(caller.owner, turn.conversation_id, mode.history_turns) if mode.history_turns else []
-        )
+        if request.conversation_id is None and request.prior_response_id is None:
+            return ()
+        most = max(self._pipeline.mode(request).history_turns, TURNS)
+        # One more: a redelivered job may have stored its own answer.
+        kept = self._sessions.turns(caller.owner, turn.conversation_id, most + 1)
         # Answers to other claims may contain what these claims may not see.
         claims = claims_digest(caller)
         return [
             earlier
-            for one in kept
+            for one in [earlier for earlier in kept if earlier.response_id != turn.response_id][-most:]
             if one.claims_sha256 == claims
             for earlier in (Turn("user", one.question), Turn("assistant", one.answer or ""))
         ]
@@ -244,8 +256,7 @@ class PipelineJobs:
         package, whole = with_texts(stored.content, self._corpora, caller)
         if stored.claims_sha256 != claims_digest(caller):
             # Answers to other claims may contain what these claims may not see.
-            request = dataclasses.replace(package.request, conversation_history=())
-            package = dataclasses.replace(package, request=request)
+            package = without_conversation(package)
         if job.require_model:
             package = dataclasses.replace(package, request=dataclasses.replace(package.request, require_model=True))
         self._check_model(package.request)
@@ -268,8 +279,11 @@ class PipelineJobs:
         package, whole = with_texts(kept["package"], self._corpora, caller)
         response = from_json(QueryResponse, orjson.dumps(kept["response"]))
         # If it continues earlier turns, it may contain answers to other claims.
-        goes_on = package.previous is not None or bool(package.request.conversation_history)
-        if not whole or (goes_on and record.claims_sha256 != claims_digest(caller)):
+        goes_on = package.previous is not None or package != without_conversation(package)
+        others = record.claims_sha256 != claims_digest(caller)
+        if others:
+            package = without_conversation(package)
+        if not whole or (goes_on and others):
             # The answer may contain text that this caller may no longer read.
             response = QueryResponse(
                 "ok", conversation_id=response.conversation_id, response_id=response.response_id, package=package

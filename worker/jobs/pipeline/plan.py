@@ -6,12 +6,14 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from retrieval_client.errors import InvalidJob, SettingsError
+from worker.core.prompting.conversation import joined
+from worker.core.ranking.fusion import CONTRIBUTIONS
 from worker.jobs.pipeline.types import CorpusSearch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from worker.jobs.pipeline.types import QueryRequest
+    from worker.jobs.pipeline.types import QueryRequest, Turn
     from worker.settings import Settings
     from worker.settings.searching import ModeSettings, ProfileSettings
 
@@ -29,6 +31,7 @@ class SearchPlan:
         profile: its profile.
         searches: the corpora, in order of precedence; their own filters override the request's.
         k: number of sources.
+        history: turns before the question, oldest first; empty where the profile ignores them.
     """
 
     request: QueryRequest
@@ -37,10 +40,17 @@ class SearchPlan:
     profile: ProfileSettings
     searches: Sequence[CorpusSearch]
     k: int
+    history: Sequence[Turn] = ()
+
+    @property
+    def joined(self) -> list[str]:
+        """The question joined with those before it; none for a fusion without weights."""
+        earlier = [turn.content for turn in self.history if turn.role == "user"]
+        return joined(self.request.question, earlier) if self.profile.fusion in CONTRIBUTIONS else []
 
 
-def plan_of(request: QueryRequest, settings: Settings) -> SearchPlan:
-    """Return the plan of a request.
+def plan_of(request: QueryRequest, settings: Settings, history: Sequence[Turn] = ()) -> SearchPlan:
+    """Return the plan of a request; without a history, with its own.
 
     Raises:
         InvalidJob: the settings have no such mode or profile.
@@ -61,4 +71,6 @@ def plan_of(request: QueryRequest, settings: Settings) -> SearchPlan:
     searches = request.searches or [CorpusSearch(corpus, top_k) for corpus, top_k in mode.corpora.items()]
     filtered = [one if one.filters.given else dataclasses.replace(one, filters=request.filters) for one in searches]
     k = mode.k if request.k is None else max(1, min(request.k, MAX_K))
-    return SearchPlan(request, mode, name, settings.profiles[name], filtered, k)
+    profile = settings.profiles[name]
+    turns = (history or request.conversation_history) if profile.conversation else ()
+    return SearchPlan(request, mode, name, profile, filtered, k, turns)

@@ -50,10 +50,16 @@ class RetrievalPipeline:
         self._clock = clock
 
     def build_sources(
-        self, request: QueryRequest, caller: Principal, report: Report = lambda *_: None, *, reuse: bool = False
+        self,
+        request: QueryRequest,
+        caller: Principal,
+        report: Report = lambda *_: None,
+        *,
+        reuse: bool = False,
+        history: Sequence[Turn] = (),
     ) -> ContextPackage:
         """Find the sources for an answer; see `worker.jobs.pipeline.sources`."""
-        return self.builder.build(request, caller, report, reuse=reuse)
+        return self.builder.build(request, caller, report, reuse=reuse, history=history)
 
     def synthesize_context(self, package: ContextPackage, chain: Chain | None = None) -> ContextPackage:
         """Add labels, context block and starting prompt; see `worker.jobs.pipeline.synthesis`."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from worker.jobs.pipeline.plan import SearchPlan
     from worker.jobs.pipeline.queries import Queries, QueryMaker
     from worker.jobs.pipeline.stages import Report
-    from worker.jobs.pipeline.types import QueryRequest
+    from worker.jobs.pipeline.types import QueryRequest, Turn
     from worker.jobs.replay import Replay
     from worker.model import Principal
     from worker.settings import Settings
@@ -94,7 +94,15 @@ class SourceBuilder:
         self._clock = clock
         self._now = now
 
-    def build(self, request: QueryRequest, caller: Principal, report: Report, *, reuse: bool = False) -> ContextPackage:
+    def build(
+        self,
+        request: QueryRequest,
+        caller: Principal,
+        report: Report,
+        *,
+        reuse: bool = False,
+        history: Sequence[Turn] = (),
+    ) -> ContextPackage:
         """Find the sources for an answer.
 
         Args:
@@ -103,16 +111,18 @@ class SourceBuilder:
             report: called at each stage.
             reuse: True: use cached sources of an equal request, and cache new ones. Remote sources are queried in
                 any case: their changes can't be tracked.
+            history: earlier turns; without any those of the request.
 
         Raises:
             InvalidJob: a mode, profile, corpus or filter is unknown.
             RetrievalError: the search failed; see `worker.jobs.search.search_legs`.
         """
-        plan = self.plan(request)
+        plan = plan_of(request, self._settings, history)
         slot = source_slot(self._caching, self._queries, plan, caller) if reuse else None
         names = STAGES if slot is None else (REUSE, *STAGES)
         stages = Stages(self._clock, names, report, Bill(self._prices), require_model=request.require_model)
-        stages.models = self._models(plan.profile)
+        stages.models = self._models(plan)
+        stages.joined = next(reversed(plan.joined), None)
         if slot is None or not _found_before(slot, stages):
             self._find(plan, caller, stages)
             # A later request should not inherit a failure.
@@ -162,10 +172,10 @@ class SourceBuilder:
             stages.keep("cut", per_corpus(stages.candidates, most))
             stages.keep("cut", cut(stages.candidates, max(0, plan.k - len(stages.pinned))))
 
-    def _models(self, profile: ProfileSettings) -> dict[str, str]:
+    def _models(self, plan: SearchPlan) -> dict[str, str]:
         """Return the models used, with names and versions."""
-        reranker = self._rerankers.get(profile.rerank)
-        return {**self._queries.models(profile), **({} if reranker is None else {"rerank": reranker.name})}
+        reranker = self._rerankers.get(plan.profile.rerank)
+        return {**self._queries.models(plan), **({} if reranker is None else {"rerank": reranker.name})}
 
     # --- stages ---------------------------------------------------------------------------------
 
@@ -207,7 +217,11 @@ class SourceBuilder:
             raise InvalidJob("expected a profile that needs no language model: the settings name none", "profile")
         try:
             texts = [candidate.chunk.text for candidate in stages.candidates]
-            scores = reranker.scores(plan.request.question, texts, stages.bill.of("rerank"))
+            paid = stages.bill.of("rerank")
+            scores = reranker.scores(stages.reworded or plan.request.question, texts, paid)
+            if stages.joined is not None and stages.reworded is None:
+                share = plan.profile.conversation / (1.0 + plan.profile.conversation)
+                scores = convex(scores, reranker.scores(stages.joined, texts, paid), share)
         except MODEL_FAILED as error:
             stages.degrade(degraded.RERANKER, "rerank", error.message)
             return
@@ -256,7 +270,7 @@ class SourceBuilder:
 
     def _find_remote(self, plan: SearchPlan, stages: Stages) -> RemoteResults:
         deadline = self._settings.hybrid.deadline_seconds
-        remote = self._remote.find(plan.mode.remote, plan.request.question, plan.k, deadline)
+        remote = self._remote.find(plan.mode.remote, stages.reworded or plan.request.question, plan.k, deadline)
         for service, reason in remote.failed:
             stages.degrade(degraded.remote(service), service, reason)
         stages.warnings += remote.incomplete

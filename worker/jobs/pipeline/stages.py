@@ -39,6 +39,8 @@ class Stages:
         require_model: whether a failure of the language model is one of the job.
 
     Attributes:
+        reworded: the question as a model worded it in full; None: as asked.
+        joined: the question with those before it; None: it has none.
         pinned: chunks that the request pins by hash; never dropped.
         candidates: the others, best first.
     """
@@ -56,6 +58,8 @@ class Stages:
         self.warnings: list[str] = []
         self.degraded: list[str] = []
         self.queries: dict[str, str] = {}
+        self.reworded: str | None = None
+        self.joined: str | None = None
         self.legs: dict[str, float] = {}
         self.methods: dict[str, tuple[str, ...]] = {}
         self.weights: dict[str, float] = {}
@@ -118,6 +122,7 @@ class Stages:
             stages=tuple(self._stages),
             left=tuple(one for one in self._left if (one.corpus, one.chunk_id) not in stayed),
             queries=dict(self.queries),
+            conversation=self.reworded or self.joined,
             legs=dict(self.legs),
             methods=dict(self.methods),
             weights=dict(self.weights),

@@ -29,6 +29,16 @@ def without_texts(package: ContextPackage) -> dict[str, Any]:
     return {"package": orjson.loads(to_json(bare)), "pins": pins}
 
 
+def without_conversation(package: ContextPackage) -> ContextPackage:
+    """Return a package without earlier turns, and without what was worded from them, for the owner's other claims."""
+    trace = package.trace
+    if trace.conversation is not None:
+        trace = dataclasses.replace(trace, conversation=None, queries={}, hyde=())
+    return dataclasses.replace(
+        package, request=dataclasses.replace(package.request, conversation_history=()), trace=trace
+    )
+
+
 def without_snippet(citation: Citation) -> Citation:
     """Return a citation without its chunk's text; a remote source's snippet stays, since it can't be read again."""
     return citation if citation.chunk_id is None else dataclasses.replace(citation, snippet="")
@@ -51,13 +61,14 @@ class AnswerTrace:
     candidates: Sequence[StoredCandidate]
 
 
-def answer_trace(record: Record) -> AnswerTrace:
-    """Return the trace of a `run_pipeline` record."""
+def answer_trace(record: Record, *, whole: bool) -> AnswerTrace:
+    """Return the trace of a `run_pipeline` record; not ``whole``: without what was worded from earlier turns."""
     content = record.answer["package"]
+    package = from_json(ContextPackage, orjson.dumps(content["package"]))
     return AnswerTrace(
         record.step,
         from_json(QueryResponse, orjson.dumps(record.answer["response"])),
-        from_json(ContextPackage, orjson.dumps(content["package"])),
+        package if whole else without_conversation(package),
         _candidates(content),
     )
 

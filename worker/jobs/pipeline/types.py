@@ -118,6 +118,8 @@ class RetrievalTrace:
         stages: the stages, in order.
         left: dropped candidates.
         queries: query text of each leg.
+        conversation: the question as its conversation makes it: reworded by a model, or joined with earlier questions;
+            None: it was searched only as asked.
         legs: milliseconds of each leg; they run in parallel.
         methods: search method of each leg, corpus by corpus.
         weights: weight of each leg in the fusion; empty for a fusion without weights.
@@ -132,6 +134,7 @@ class RetrievalTrace:
     stages: tuple[StageTrace, ...] = ()
     left: tuple[DroppedCandidate, ...] = ()
     queries: Mapping[str, str] = field(default_factory=dict)
+    conversation: str | None = None
     legs: Mapping[str, float] = field(default_factory=dict)
     methods: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)

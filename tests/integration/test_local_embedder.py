@@ -163,7 +163,7 @@ def test_known_texts_need_no_model_and_others_are_embedded(embedder: LocalEmbedd
     """In their order; another embedder has none of them."""
     fresh = LocalEmbedder(LOCAL)
     known(fresh).embed(sample_texts())
-    assert fresh._run is None
+    assert not fresh._is_loaded
     mixed = [TEXTS[0], sample_texts()[7], TEXTS[1]]
     assert (cosines(known(fresh).embed(mixed), embedder.embed(mixed)) >= 0.9999).all()
     other = LexicalEmbedder()

@@ -145,7 +145,7 @@ class HybridRetrieval:
             return cached_answer(request, wording, cached, bill, trace(tracer, {"method": "cache"}, models, "hit"))
         result = self._search(request, wording, tracer, bill)
         answer = answer_of(result, bill, tracer, "miss")
-        if not result.failed:  # a later job should not inherit a failure
+        if not result.header["degraded"]:  # a later job should not inherit a failure
             slot.keep(map(StoredCandidate.of, result.candidates), answer["metrics"])
         return answer
 
@@ -170,9 +170,17 @@ class HybridRetrieval:
             failed["contextual"] = queries.contextual_error
         for name, error in failed.items():
             log.warning("leg failed", leg=name, error=type(error).__name__, reason=error.message)
-        with tracer.stage("fuse"):
+        with tracer.stage("fuse") as counts:
             results = [self._fused(request, query, ranked_legs(found, [i])) for i, query in enumerate(corpora)]
-        return HybridResult(request.fusion, wording, queries, found, results, failed)
+            misread = self._misread(request, wording, results)
+            counts |= {f"misread_{what}": 1 for what in misread}
+        return HybridResult(request.fusion, wording, queries, found, results, failed, misread)
+
+    def _misread(self, request: HybridRequest, wording: QueryWording, results: Sequence[CorpusResult]) -> Sequence[str]:
+        """Return what is not of the embedder's languages; nothing where the job brings its own vector."""
+        if request.vector is not None or not request.needs_vector:
+            return ()
+        return self._embeddings.misread(wording.embedded, (one.chunk.text for part in results for one in part.kept))
 
     def _fused(self, request: HybridRequest, query: CorpusQuery, legs: Sequence[RankedLeg]) -> CorpusResult:
         """Fuse the legs of one corpus, and keep the best."""

@@ -119,6 +119,17 @@ def test_a_vocabulary_makes_the_tokens_of_tokenizer_json(folder: Path, embedder:
     assert (found >= 0.9999).all() == lower
 
 
+def test_queries_and_passages_have_the_models_prefixes(folder: Path, embedder: LocalEmbedder) -> None:
+    """They take their room of what the model reads of a text."""
+    prompts = {"prompts": {"query": "query: ", "passage": "the passage: "}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    prefixed = of(folder)
+    assert np.array_equal(prefixed.embed(TEXTS[:1], is_query=True), embedder.embed([f"query: {TEXTS[0]}"]))
+    assert np.array_equal(prefixed.embed(TEXTS[:1]), embedder.embed([f"the passage: {TEXTS[0]}"]))
+    assert np.array_equal(embedder.embed(TEXTS[:1], is_query=True), embedder.embed(TEXTS[:1]))
+    assert prefixed.encoder.window == embedder.encoder.window - 3
+
+
 def test_cls_is_another_pooling(folder: Path, embedder: LocalEmbedder) -> None:
     """So a file that is not read changes vectors."""
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_cls_token": true}')

@@ -53,7 +53,7 @@ class OnnxEncoder:
     @property
     def window(self) -> int:
         """Tokens of a text that are read: special ones and the prefix take the others."""
-        special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
+        special: int = self._tokenizer.num_special_tokens_to_add(is_pair=False)
         return self.max_tokens - special - self.count(self._model.passage_prefix)
 
     def load(self, threads: int) -> None:

@@ -160,9 +160,9 @@ def _unread_texts(
     from worker.adapters.providers.local_embedder import LocalEmbedder
     from worker.core.text.legibility import is_foreign_corpus
 
-    too_long, foreign = 0, {}
-    for content in contents if isinstance(embedder, LocalEmbedder) else ():
-        encoder = embedder.encoder
+    too_long, foreign = 0, dict[str, int]()
+    encoder = embedder.encoder if isinstance(embedder, LocalEmbedder) else None
+    for content in contents if encoder is not None else ():
         texts = [text for item in content.items for _, text in item.to_embed(columns[content.corpus])]
         too_long += sum(encoder.count(text) > encoder.window for text in texts)
         verdicts = [encoder.misreads(text) for text in texts]

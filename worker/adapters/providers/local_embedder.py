@@ -101,6 +101,7 @@ class LocalEmbedder:
         self.name, self.version, self.sha256 = self.encoder.name, self.encoder.version, self.encoder.sha256
         self.truncated = 0
         self._threads = settings.threads
+        self._longest = self.encoder.max_tokens * _CHARACTERS_PER_TOKEN
         self._is_loaded = False
         self._lock = threading.Lock()
 
@@ -114,6 +115,10 @@ class LocalEmbedder:
             if not self._is_loaded:
                 self.encoder.load(self._threads)
                 self._is_loaded = True
+
+    def is_cut(self, text: str) -> bool:
+        """Return whether the end of a passage is not in its vector."""
+        return len(text) > self._longest or self.encoder.count(text) > self.encoder.window
 
     def embed(
         self,
@@ -143,9 +148,8 @@ class LocalEmbedder:
 
     def _embed(self, text: str, dimensions: int, is_query: bool) -> NDArray[np.float32]:
         self.start()
-        longest = self.encoder.max_tokens * _CHARACTERS_PER_TOKEN
-        vector, is_cut = self.encoder.encode(text[:longest], is_query=is_query)
-        if is_cut or len(text) > longest:
+        vector, is_cut = self.encoder.encode(text[: self._longest], is_query=is_query)
+        if is_cut or len(text) > self._longest:
             self._report_cut()
         return fitted(vector, self.name, dimensions)
 

@@ -157,15 +157,16 @@ def _unread_texts(
     embedder: Embedder, contents: Sequence[CorpusFile], columns: dict[str, Sequence[str]]
 ) -> dict[str, Any]:
     """Count the texts whose ends the embedder does not read, and by corpus those that are not of its languages."""
-    from worker.adapters.providers.local_embedder import LocalEmbedder
+    from worker.adapters.providers.local_embedder import LocalEmbedder, misreads
     from worker.core.text.legibility import is_foreign_corpus
 
     too_long, foreign = 0, dict[str, int]()
-    encoder = embedder.encoder if isinstance(embedder, LocalEmbedder) else None
-    for content in contents if encoder is not None else ():
+    if not isinstance(embedder, LocalEmbedder):
+        return {"too_long": 0, "not_of_the_embedders_languages": foreign}
+    for content in contents:
         texts = [text for item in content.items for _, text in item.to_embed(columns[content.corpus])]
-        too_long += sum(encoder.count(text) > encoder.window for text in texts)
-        verdicts = [encoder.misreads(text) for text in texts]
+        too_long += sum(map(embedder.is_cut, texts))
+        verdicts = [misreads(embedder, text) for text in texts]
         if is_foreign_corpus(verdicts):
             foreign[content.corpus] = sum(verdicts)
     return {"too_long": too_long, "not_of_the_embedders_languages": foreign}
@@ -177,7 +178,8 @@ def _tell(report: dict[str, Any], *, prune: bool, dry_run: bool) -> None:
         console.print(f"{one['chunks']} chunks of {one['items']} {one['corpus']} {are} loaded")
     if report["too_long"]:
         console.print(
-            f"{report['too_long']} chunks are longer than the embedder reads: their ends are not in their embeddings",
+            f"{report['too_long']} of {sum(one['chunks'] for one in report['loaded'])} chunks are longer than the "
+            "embedder reads: their ends are not in their embeddings",
             soft_wrap=True,
         )
     for corpus, count in report["not_of_the_embedders_languages"].items():

@@ -45,7 +45,7 @@ _ROWS, _SECONDS = 32, 5.0
 _OWN = 0.75
 """Least share of chunks found by a sentence of their own: an English model has 0.94, in Japanese 0.69, Russian 0.5."""
 
-_MULTILINGUAL = "embedder.folder names a multilingual one (docs/configuration.md); load the corpus again"
+_MULTILINGUAL = "set embedder.folder to another model (docs/configuration.md), and load the corpus again"
 
 _ENDS = re.compile(r"[.!?。！？\n]+")
 
@@ -127,6 +127,8 @@ def embedder_findings(settings: Settings, caller: Principal | None = None) -> It
                 yield compared
                 if compared.level == "ok" and len(rows.texts) >= _ROWS / 2:
                     yield from _told_apart(subject, embedder, rows)
+                if compared.level == "ok" and isinstance(embedder, LocalEmbedder):
+                    yield from _cut(subject, embedder, rows)
 
 
 def _compared(subject: str, embedder: Embedder, recorded: EmbedderIdentity) -> Finding:
@@ -154,6 +156,18 @@ def _told_apart(subject: str, embedder: Embedder, rows: StoredSample) -> Iterato
             subject,
             f"{embedder.name} finds only {found:.0%} of {len(sentences)} chunks by a sentence of their own (mean "
             f"cosine of two chunks {alike:.2f}): it may not know their language, or chunks are alike. Try another",
+        )
+
+
+def _cut(subject: str, embedder: LocalEmbedder, rows: StoredSample) -> Iterator[Finding]:
+    """Report chunks whose ends no search by meaning finds."""
+    count = sum(map(embedder.is_cut, rows.texts))
+    if count:
+        yield Finding(
+            "advice",
+            subject,
+            f"{count} of {len(rows.texts)} chunks are longer than the {embedder.encoder.window} tokens that "
+            f"{embedder.name} reads: their ends are not in their embeddings. Split them, or {_MULTILINGUAL}",
         )
 
 

@@ -96,15 +96,22 @@ def test_texts_are_near_by_meaning(embedder: LocalEmbedder) -> None:
 
 
 def test_a_long_text_is_cut_and_that_is_said_once(embedder: LocalEmbedder, capsys: pytest.CaptureFixture[str]) -> None:
-    """Text behind the first 256 tokens counts for nothing; a million characters take no longer."""
+    """Text behind 32,768 characters counts for nothing; a million take no longer."""
     one = LocalEmbedder(LOCAL)
-    start, other = "hum " * 300, "hum " * 300 + "a ferry in the harbour"
+    start, other = "the buzzing hum " * 2048 + "?", "the buzzing hum " * 2048 + "a ferry in the harbour"
     assert np.array_equal(*one.embed([start, other]))
     assert one.truncated == 2
     assert capsys.readouterr().out.count("text truncated") == 1
     began = time.process_time()
-    embedder.embed(["hum " * 250_000])
-    assert time.process_time() - began < 3
+    embedder.embed(["the buzzing hum " * 62_500])
+    assert time.process_time() - began < 10
+
+
+def test_a_text_longer_than_the_model_reads_is_found_by_its_end(embedder: LocalEmbedder) -> None:
+    """By windows: its vector is the mean of theirs; a short text's is that of the model."""
+    start, end = "The desk hums at fifty hertz. " * 30, "The ferry crosses the harbour at noon. " * 30
+    both, first, query = embedder.embed([start + end, start, "When does the ferry cross?"])
+    assert both @ query > first @ query + 0.2
 
 
 @pytest.mark.parametrize("lower", [True, False])

@@ -51,7 +51,7 @@ def test_a_long_text_is_read_to_its_end(embedder: LocalEmbedder) -> None:
     """By windows: nothing is cut, and nothing counted as cut."""
     long = "The ferry leaves at noon. " * 120
     one, other = embedder.embed([long + "It hums.", long + "Die Katze schläft auf dem Dach."])
-    assert embedder.encoder.count(long) > embedder.encoder.max_tokens
+    assert embedder.encoder.count(long) > embedder.encoder.window
     assert not np.array_equal(one, other)
     assert embedder.truncated == 0
 

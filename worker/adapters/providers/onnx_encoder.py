@@ -11,7 +11,7 @@ import numpy as np
 
 from retrieval_client.errors import SettingsError
 from worker.core.text.legibility import WordPieces, is_illegible, natural_words
-from worker.core.text.pooling import pooled
+from worker.core.text.pooling import mean_of_windows, pooled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,7 +34,6 @@ class OnnxEncoder:
 
     def __init__(self, model: LocalModel) -> None:
         self.name, self.version, self.sha256 = model.name, model.version, model.sha256
-        self.max_tokens = model.max_tokens
         self._model = model
         self._weights: bytes | None = model.weights
         self._session: Any = None
@@ -52,9 +51,9 @@ class OnnxEncoder:
 
     @property
     def window(self) -> int:
-        """Tokens of a text that are read: special ones and the prefix take the others."""
+        """Tokens of a text that are read at once: special ones and the prefix take the others."""
         special: int = self._tokenizer.num_special_tokens_to_add(is_pair=False)
-        return self.max_tokens - special - self.count(self._model.passage_prefix)
+        return self._model.max_tokens - special - self.count(self._model.passage_prefix)
 
     def load(self, threads: int) -> None:
         """Load the weights, as they were checked, and drop the bytes."""
@@ -63,10 +62,15 @@ class OnnxEncoder:
         self._weights = None
         _ = self._tokenizer
 
-    def encode(self, text: str, *, is_query: bool) -> tuple[NDArray[np.float64], bool]:
-        """Return the pooled vector of a text under the model's prefix, and whether its end was cut off."""
+    def encode(self, text: str, *, is_query: bool) -> NDArray[np.float64]:
+        """Return the vector of a text under the model's prefix, the mean of those of its windows."""
         prefix = self._model.query_prefix if is_query else self._model.passage_prefix
         encoded = self._tokenizer.encode(prefix + text)
+        windows = [encoded, *encoded.overflowing]
+        return mean_of_windows([self._pooled(window) for window in windows], [len(window.ids) for window in windows])
+
+    def _pooled(self, encoded: Any) -> NDArray[np.float64]:
+        """Run the model over one window."""
         inputs = {
             "input_ids": encoded.ids,
             "attention_mask": encoded.attention_mask,
@@ -74,7 +78,7 @@ class OnnxEncoder:
         }
         outputs = self._session.run(None, {name: np.array([inputs[name]], dtype=np.int64) for name in self._inputs})
         tokens = next(output for output in outputs if output.ndim == _AXES)[0]
-        return pooled(tokens, self._model.pooling), bool(encoded.overflowing)
+        return pooled(tokens, self._model.pooling)
 
     def count(self, text: str) -> int:
         """Return the number of a text's tokens, those beyond the longest input included."""

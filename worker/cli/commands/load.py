@@ -157,7 +157,7 @@ def _unread_texts(
     embedder: Embedder, contents: Sequence[CorpusFile], columns: dict[str, Sequence[str]]
 ) -> dict[str, Any]:
     """Count the texts whose ends the embedder does not read, and by corpus those that are not of its languages."""
-    from worker.adapters.providers.local_embedder import LocalEmbedder, misreads
+    from worker.adapters.providers.local_embedder import LONGEST, LocalEmbedder, misreads
     from worker.core.text.legibility import is_foreign_corpus
 
     too_long, foreign = 0, dict[str, int]()
@@ -165,7 +165,7 @@ def _unread_texts(
         return {"too_long": 0, "not_of_the_embedders_languages": foreign}
     for content in contents:
         texts = [text for item in content.items for _, text in item.to_embed(columns[content.corpus])]
-        too_long += sum(map(embedder.is_cut, texts))
+        too_long += sum(len(text) > LONGEST for text in texts)
         verdicts = [misreads(embedder, text) for text in texts]
         if is_foreign_corpus(verdicts):
             foreign[content.corpus] = sum(verdicts)

@@ -20,7 +20,7 @@ from worker.adapters.postgres.embedders import difference, foreign, identity, sa
 from worker.adapters.providers.embedder import make as make_embedder
 from worker.adapters.providers.language_model import Prompt
 from worker.adapters.providers.language_model import make as make_model
-from worker.adapters.providers.local_embedder import LocalEmbedder, misreads
+from worker.adapters.providers.local_embedder import LONGEST, LocalEmbedder, misreads
 from worker.adapters.providers.reranker import rerankers
 from worker.core.text.fingerprint import AGREE, agree, cosines, own_found, unrelated
 from worker.core.text.legibility import is_foreign_corpus
@@ -161,13 +161,13 @@ def _told_apart(subject: str, embedder: Embedder, rows: StoredSample) -> Iterato
 
 def _cut(subject: str, embedder: LocalEmbedder, rows: StoredSample) -> Iterator[Finding]:
     """Report chunks whose ends no search by meaning finds."""
-    count = sum(map(embedder.is_cut, rows.texts))
+    count = sum(length > LONGEST for length in rows.lengths)
     if count:
         yield Finding(
             "advice",
             subject,
-            f"{count} of {len(rows.texts)} chunks are longer than the {embedder.encoder.window} tokens that "
-            f"{embedder.name} reads: their ends are not in their embeddings. Split them, or {_MULTILINGUAL}",
+            f"{count} of {len(rows.texts)} chunks are longer than the {LONGEST:,} characters that {embedder.name} "
+            "reads: their ends are not in their embeddings. Split them",
         )
 
 

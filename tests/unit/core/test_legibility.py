@@ -19,7 +19,7 @@ WHOLE, SHORT_PIECES, LONG_PIECES = WordPieces(5, 1, True), WordPieces(6, 3, True
     ],
 )
 def test_identifiers_and_numbers_belong_to_no_language(text: str, words: list[str]) -> None:
-    """What has letters beyond ASCII is a word, whatever stands beside them."""
+    """Letters beyond ASCII make a word, whatever stands beside them."""
     assert natural_words(text) == words
 
 

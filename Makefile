@@ -22,7 +22,7 @@ help:  ## what there is
 
 # The client, then the project that needs it, with extras. `make demo` installs no tools of developers.
 EXTRAS = embedded monitoring semantic inspector documents
-TEST_EXTRAS = $(EXTRAS) llm tokenizer dev
+TEST_EXTRAS = $(EXTRAS) multilingual llm tokenizer dev
 PIP = @$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 define INSTALL
 $(PIP) -e client $(addprefix -e .,$(patsubst %,[%],$(1)))

@@ -56,10 +56,16 @@ class Precomputed:
         self._vectors = vectors
 
     def embed(
-        self, texts: Sequence[str], paid: object = None, seconds: float | None = None, dimensions: int = 0
+        self,
+        texts: Sequence[str],
+        paid: object = None,
+        seconds: float | None = None,
+        dimensions: int = 0,
+        *,
+        is_query: bool = False,
     ) -> Vectors:
         """The vectors of texts that are known."""
-        del paid, seconds, dimensions
+        del paid, seconds, dimensions, is_query
         return np.stack([self._vectors[text] for text in texts])
 
 

@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 from retrieval_client.errors import SettingsError
-from worker.adapters.providers.local_embedder import token_counter
+from worker.adapters.providers.local_embedder import encoder_of
 from worker.cli import loader
 from worker.cli.documents import folders
 from worker.cli.documents.splitting import TOKENS
@@ -181,11 +181,11 @@ def _signs(text: str) -> str:
 
 def chunks_of(pdf: Path) -> Sequence[DocumentChunk]:
     """Return the chunks that `retrieval-worker load` makes, with the local embedder."""
-    count, limit = token_counter(EmbedderSettings(kind="local"))
+    encoder = encoder_of(EmbedderSettings(kind="local"))
     columns = loader.columns_to_embed(load_unconnected().corpora)["documents"]
     found = folders.Found()
     folders.find(pdf, found)
-    window = folders.Window(count, min(limit, TOKENS), columns)
+    window = folders.Window(encoder.count, min(encoder.window, TOKENS), columns)
     documents = folders.read(found, folders.Rights("alice"), window, lambda: None)
     return documents[0].chunks if documents else []
 

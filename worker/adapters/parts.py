@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retrieval_client.errors import SettingsError
 from worker.adapters.artifacts import Artifacts
-from worker.adapters.providers.local_model import read as read_local_model
+from worker.adapters.providers.local_embedder import encoder_of
 from worker.adapters.providers.tokenizer import token_counter
 from worker.settings import PREFIX, read_glossary
 from worker.settings.serving import PIPELINE_QUEUE, QUEUES
@@ -93,7 +93,7 @@ def _openai(section: str, settings: EmbedderSettings | LanguageModelSettings) ->
 def _local_model(settings: EmbedderSettings) -> Iterator[str]:
     """Yield why the local model can't be used; only the processes that embed load it."""
     if settings.kind == "local":
-        yield from _refusals(lambda: read_local_model(settings))
+        yield from _refusals(lambda: encoder_of(settings))
 
 
 def _rerankers(settings: Settings) -> Iterator[str]:

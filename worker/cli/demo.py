@@ -141,7 +141,7 @@ def _ask(client: Client, embedder: Embedder, console: Terminal) -> None:
     """Show the nearest chunks, as two callers and as two of one name."""
     callers, paths = {caller: {"user_id": caller} for caller in CALLERS}, load_unconnected().paths
     for question, askers in (*((question, callers) for question in QUESTIONS), (NAMESAKES_QUESTION, NAMESAKES)):
-        query = encode_embedding(embedder.embed([question])[0].tolist())
+        query = encode_embedding(embedder.embed([question], is_query=True)[0].tolist())
         for caller, principal in askers.items():
             job = RetrieveTopK(query_embedding=query, principal=principal, k=12)
             start = time.perf_counter()

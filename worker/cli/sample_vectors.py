@@ -53,11 +53,13 @@ class SampleVectors:
         paid: Paid = unbilled,
         seconds: float | None = None,
         dimensions: int = DIMENSIONS,
+        *,
+        is_query: bool = False,
     ) -> NDArray[np.float32]:
         """Embed texts; see `Embedder.embed`."""
         known = [self._vectors.get(_digest(text)) for text in texts]
         others = [text for text, vector in zip(texts, known, strict=True) if vector is None]
-        rest = iter(self._embedder.embed(others, paid, seconds, dimensions) if others else ())
+        rest = iter(self._embedder.embed(others, paid, seconds, dimensions, is_query=is_query) if others else ())
         rows = np.zeros((len(texts), dimensions), dtype=np.float32)
         for i, vector in enumerate(known):
             rows[i] = next(rest) if vector is None else fitted(vector.astype(np.float64), self.name, dimensions)

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 CONTEXTUAL, HYDE, RERANKER, LANGUAGE_MODEL = "contextual", "hyde", "reranker", "language_model"
-_FIRST = (CONTEXTUAL, HYDE, RERANKER, LANGUAGE_MODEL)
+EMBEDDER_LANGUAGE = "embedder_language"
+_FIRST = (CONTEXTUAL, HYDE, RERANKER, LANGUAGE_MODEL, EMBEDDER_LANGUAGE)
 
 
 def remote(name: str) -> str:

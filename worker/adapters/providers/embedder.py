@@ -43,10 +43,13 @@ class Embedder(Protocol):
         paid: Paid = unbilled,
         seconds: float | None = None,
         dimensions: int = DIMENSIONS,
+        *,
+        is_query: bool = False,
     ) -> NDArray[np.float32]:
         """Embed texts: shape (len(texts), dimensions), rows of unit length; ``paid`` is called with each call's usage.
 
-        ``seconds``: time limit of the whole, where it is below that of the settings.
+        ``seconds``: time limit of the whole, where it is below that of the settings. ``is_query``: the texts are
+        queries, which some models tell from passages by a prefix.
         """
 
 
@@ -62,9 +65,11 @@ class LexicalEmbedder:
         paid: Paid = unbilled,
         seconds: float | None = None,
         dimensions: int = DIMENSIONS,
+        *,
+        is_query: bool = False,
     ) -> NDArray[np.float32]:
         """Embed texts: shape (len(texts), dimensions), rows of unit length; free, and takes almost no time."""
-        del paid, seconds
+        del paid, seconds, is_query
         return lexical.embed(texts, dimensions)
 
 
@@ -89,6 +94,8 @@ class OpenAIEmbedder:
         paid: Paid = unbilled,
         seconds: float | None = None,
         dimensions: int = DIMENSIONS,
+        *,
+        is_query: bool = False,
     ) -> NDArray[np.float32]:
         """Embed texts: shape (len(texts), dimensions), rows of unit length; shorter vectors are padded with zeros.
 
@@ -99,6 +106,7 @@ class OpenAIEmbedder:
             SettingsError: the server refused the request, or its vectors have more dimensions.
             Unavailable: it did not answer, or not with one vector per text.
         """
+        del is_query  # the API has no place for it
         size = self._settings.batch_size
         budget = None if seconds is None else TimeBudget(seconds, time.monotonic)
         batches = [self._batch(texts[i : i + size], paid, budget, dimensions) for i in range(0, len(texts), size)]
@@ -154,9 +162,11 @@ class MissingEmbedder:
         paid: Paid = unbilled,
         seconds: float | None = None,
         dimensions: int = DIMENSIONS,
+        *,
+        is_query: bool = False,
     ) -> NDArray[np.float32]:
         """Raise the `SettingsError`."""
-        del texts, paid, seconds, dimensions
+        del texts, paid, seconds, dimensions, is_query
         raise SettingsError(self._message)
 
 

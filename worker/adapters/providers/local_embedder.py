@@ -1,44 +1,83 @@
-"""The local embedder: a sentence-embedding model in this process, through onnxruntime (extra `semantic`)."""
+"""The local embedder: a sentence-embedding model in this process (extras `semantic` and `multilingual`)."""
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from retrieval_client.errors import SettingsError, Unavailable
+from retrieval_client.errors import Unavailable
 from worker.adapters import logs
-from worker.adapters.providers.local_model import read
+from worker.adapters.providers import local_model, multilingual_model
+from worker.adapters.providers.onnx_encoder import OnnxEncoder
 from worker.core.prompting.costs import unbilled
-from worker.core.text.pooling import fitted, pooled
+from worker.core.text.pooling import fitted
 from worker.core.time_budget import TimeBudget
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from worker.adapters.providers.local_model import LocalModel
     from worker.core.prompting.costs import Paid
     from worker.settings.providers import EmbedderSettings
 
-    Run = Callable[[str], tuple[NDArray[np.floating], bool]]
-
 log = logs.logger("worker.embedder")
 
-_CHARACTERS_PER_TOKEN = 64
-"""Text beyond so many characters for each token of the longest input is cut off before it is tokenized."""
+LONGEST = 32_768
+"""Characters of a text that are read; its end is cut off, which bounds the time."""
 
-_AXES = 3
-"""Of an output that has a vector for each token: texts, tokens, dimensions."""
+
+class Encoder(Protocol):
+    """A model's files, read and checked, and its engine; safe to use from several threads.
+
+    Attributes:
+        name: the model's name.
+        version: changes when the vector of a text would change.
+        sha256: SHA-256 of the weights, as hex.
+        window: tokens that are read at once, without special ones and prefix; a longer text is read by windows.
+    """
+
+    name: str
+    version: str
+    sha256: str
+
+    @property
+    def window(self) -> int: ...  # noqa: D102 -- see above
+
+    def load(self, threads: int) -> None:
+        """Load the weights, once.
+
+        Raises:
+            SettingsError: the files can't be loaded.
+        """
+
+    def encode(self, text: str, *, is_query: bool) -> NDArray[np.float64]:
+        """Return the vector of a text, the mean of those of its windows; needs `load`."""
+
+    def count(self, text: str) -> int:
+        """Return the number of a text's tokens, without special ones."""
+
+    def misreads(self, text: str) -> bool:
+        """Return whether a text is not of the model's languages; False where that is not known."""
+
+
+def encoder_of(settings: EmbedderSettings) -> Encoder:
+    """Return the encoder of the model that the settings name, its files checked, its weights not loaded.
+
+    Raises:
+        SettingsError: see `worker.adapters.providers.local_model.read` and `multilingual_model.read`.
+    """
+    if settings.folder == multilingual_model.PACKAGE:
+        return multilingual_model.read(settings)
+    return OnnxEncoder(local_model.read(settings))
 
 
 class LocalEmbedder:
-    """A model in ONNX, loaded once, by the first text or by `start`; safe to use from several threads.
+    """A model in this process, loaded once, by the first text or by `start`; safe to use from several threads.
 
     Each text is one run of the model. So its vector does not depend on the texts beside it, as it would by padding, and
     by the scale that an 8-bit model may compute over a whole batch; on one core a batch is not faster.
@@ -47,31 +86,32 @@ class LocalEmbedder:
         settings: folder or package, checksum and threads.
 
     Raises:
-        SettingsError: see `worker.adapters.providers.local_model.read`.
+        SettingsError: see `encoder_of`.
 
     Attributes:
         sha256: SHA-256 of the weights, as hex.
+        encoder: the model.
         truncated: number of texts so far whose end was cut off.
     """
 
     def __init__(self, settings: EmbedderSettings) -> None:
-        model = read(settings)
-        self.name, self.version, self.sha256 = model.name, model.version, model.sha256
+        self.encoder = encoder_of(settings)
+        self.name, self.version, self.sha256 = self.encoder.name, self.encoder.version, self.encoder.sha256
         self.truncated = 0
-        self._max_tokens, self._pooling, self._threads = model.max_tokens, model.pooling, settings.threads
-        self._model: LocalModel | None = model
-        self._run: Run | None = None
+        self._threads = settings.threads
+        self._is_loaded = False
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Load the model; call it in the process that embeds: onnxruntime's threads do not survive a fork.
+        """Load the model; call it in the process that embeds: an engine's threads do not survive a fork.
 
         Raises:
             SettingsError: the files can't be loaded.
         """
         with self._lock:
-            if self._run is None and self._model is not None:
-                self._run, self._model = _loaded(self._model, self._threads), None
+            if not self._is_loaded:
+                self.encoder.load(self._threads)
+                self._is_loaded = True
 
     def embed(
         self,
@@ -79,10 +119,12 @@ class LocalEmbedder:
         paid: Paid = unbilled,
         seconds: float | None = None,
         dimensions: int = DIMENSIONS,
+        *,
+        is_query: bool = False,
     ) -> NDArray[np.float32]:
         """Embed texts: shape (len(texts), dimensions), rows of unit length, padded with zeros; free.
 
-        ``seconds``: time limit of the whole, looked at between texts.
+        ``seconds``: time limit of the whole, looked at between texts. ``is_query``: by the model's prefix of queries.
 
         Raises:
             SettingsError: the files can't be loaded, or the model has more dimensions.
@@ -94,92 +136,21 @@ class LocalEmbedder:
         for i, text in enumerate(texts):
             if i and budget is not None and not budget.left():
                 raise Unavailable(f"the local embedder took longer than {seconds:g} s")
-            rows[i] = self._embed(text, dimensions)
+            rows[i] = self._embed(text, dimensions, is_query)
         return rows
 
-    def _embed(self, text: str, dimensions: int) -> NDArray[np.float32]:
+    def _embed(self, text: str, dimensions: int, is_query: bool) -> NDArray[np.float32]:
         self.start()
-        assert self._run is not None  # noqa: S101 -- for the type checker: `start` sets it
-        longest = self._max_tokens * _CHARACTERS_PER_TOKEN
-        tokens, cut = self._run(text[:longest])
-        if cut or len(text) > longest:
+        if len(text) > LONGEST:
             self._report_cut()
-        return fitted(pooled(tokens, self._pooling), self.name, dimensions)
+        return fitted(self.encoder.encode(text[:LONGEST], is_query=is_query), self.name, dimensions)
 
     def _report_cut(self) -> None:
         if not self.truncated:
-            log.warning("text truncated", embedder=self.name, max_tokens=self._max_tokens)
+            log.warning("text truncated", embedder=self.name, characters=LONGEST)
         self.truncated += 1
 
 
-def _loaded(model: LocalModel, threads: int) -> Run:
-    """Load a model; return the function that gives a text's token vectors, and whether its end was cut off."""
-    session, names = _session(model, threads)
-    tokenizer = tokenizer_of(model)
-
-    def run(text: str) -> tuple[NDArray[np.floating], bool]:
-        encoded = tokenizer.encode(text)
-        inputs = {
-            "input_ids": encoded.ids,
-            "attention_mask": encoded.attention_mask,
-            "token_type_ids": encoded.type_ids,
-        }
-        outputs = session.run(None, {name: np.array([inputs[name]], dtype=np.int64) for name in names})
-        return next(output for output in outputs if output.ndim == _AXES)[0], bool(encoded.overflowing)
-
-    return run
-
-
-def _session(model: LocalModel, threads: int) -> tuple[Any, list[str]]:
-    """Return the session over the bytes that were checked, and the names of its inputs."""
-    # It would report its use to its maker, and write an identifier into the temporary folder.
-    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-    import onnxruntime  # noqa: PLC0415 -- an extra: only who uses it installs it
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.enable_cpu_mem_arena = False  # it would keep the memory of the longest text
-    options.log_severity_level = 3
-    try:
-        session = onnxruntime.InferenceSession(model.weights, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # noqa: BLE001 -- one class for each status code, without a common base
-        raise SettingsError(f"the setting embedder.folder: onnxruntime can't load {model.name}: {error}") from None
-    names = [found.name for found in session.get_inputs()]
-    strange = {*names} - {"input_ids", "attention_mask", "token_type_ids"}
-    if strange or not any(len(output.shape) == _AXES for output in session.get_outputs()):
-        raise SettingsError(
-            f"the setting embedder.folder: {model.name} is no text encoder that gives a vector for each token"
-        )
-    return session, names
-
-
-def token_counter(settings: EmbedderSettings) -> tuple[Callable[[str], int], int]:
-    """Return the counter of a model's tokens, and how many of a text it reads beside its special ones.
-
-    Raises:
-        SettingsError: see `worker.adapters.providers.local_model.read`.
-    """
-    model = read(settings)
-    tokenizer = tokenizer_of(model)
-    tokenizer.no_truncation()
-    return (
-        lambda text: len(tokenizer.encode(text, add_special_tokens=False).ids),
-        model.max_tokens - tokenizer.num_special_tokens_to_add(is_pair=False),
-    )
-
-
-def tokenizer_of(model: LocalModel) -> Any:
-    """Return the model's tokenizer; a file may pad, or truncate to another length."""
-    from tokenizers import Tokenizer  # noqa: PLC0415 -- an extra
-    from tokenizers.implementations import BertWordPieceTokenizer  # type: ignore[attr-defined] # noqa: PLC0415 -- not listed in the package's types
-
-    try:
-        if isinstance(model.tokenizer, bytes):
-            tokenizer: Any = Tokenizer.from_buffer(model.tokenizer)
-        else:
-            tokenizer = BertWordPieceTokenizer(str(model.tokenizer), lowercase=model.lowercase)
-    except Exception:  # noqa: BLE001 -- the package has no class of its own for it
-        raise SettingsError(f"the setting embedder.folder: the tokenizer of {model.name} can't be read") from None
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(model.max_tokens)
-    return tokenizer
+def misreads(embedder: object, text: str) -> bool:
+    """Return whether a text is not of an embedder's languages; False where that is not known."""
+    return isinstance(embedder, LocalEmbedder) and embedder.encoder.misreads(text)

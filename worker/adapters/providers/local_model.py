@@ -5,6 +5,7 @@ A folder as sentence-transformers exports it to ONNX:
     model.onnx or onnx/model.onnx          weights
     tokenizer.json or vocab.txt            tokenizer
     1_Pooling/config.json                  pooling
+    config_sentence_transformers.json      prefixes of queries and passages, if the model has some
     sentence_bert_config.json, config.json, tokenizer_config.json    longest input
 """
 
@@ -50,10 +51,12 @@ class LocalModel:
         version: first digits of a SHA-256 over all that decides a vector.
         sha256: SHA-256 of the weights, as hex.
         pooling: how token vectors become one.
-        max_tokens: tokens of the longest input; the rest of a text is cut off.
+        max_tokens: tokens of the longest input.
         tokenizer: content of `tokenizer.json`, or the path of `vocab.txt`.
         lowercase: whether `vocab.txt` is of lower case.
         weights: the ONNX model.
+        query_prefix: what the model expects before a query.
+        passage_prefix: what it expects before a passage.
     """
 
     name: str
@@ -64,6 +67,8 @@ class LocalModel:
     tokenizer: bytes | Path = field(repr=False)
     lowercase: bool
     weights: bytes = field(repr=False)
+    query_prefix: str = ""
+    passage_prefix: str = ""
 
 
 def is_installed() -> bool:
@@ -96,7 +101,16 @@ def read(settings: EmbedderSettings) -> LocalModel:
         )
     pooling, max_tokens = _pooling(files), _max_tokens(files)
     lowercase = bool(_json(files / "tokenizer_config.json").get("do_lower_case", True))
-    decisive = [sha256, hashlib.sha256(tokenizer).hexdigest(), pooling, max_tokens, lowercase]
+    prefixes = _prefixes(files)
+    decisive: list[str | int] = [
+        "windows",
+        sha256,
+        hashlib.sha256(tokenizer).hexdigest(),
+        pooling,
+        max_tokens,
+        lowercase,
+    ]
+    decisive += prefixes if any(prefixes) else []
     return LocalModel(
         name="all-MiniLM-L6-v2-int8" if settings.folder == MINILM else folder.resolve().name,
         version=hashlib.sha256(json.dumps(decisive).encode()).hexdigest()[:12],
@@ -106,6 +120,8 @@ def read(settings: EmbedderSettings) -> LocalModel:
         tokenizer=tokenizer if tokenizer_path.suffix == ".json" else tokenizer_path,
         lowercase=lowercase,
         weights=weights,
+        query_prefix=prefixes[0],
+        passage_prefix=prefixes[1],
     )
 
 
@@ -173,6 +189,12 @@ def _pooling(folder: Path) -> Pooling:
         return "cls"
     said = " and ".join(modes) or "none"
     raise SettingsError(f"the setting embedder.folder: expected the pooling mean or cls in {path}, got {said}")
+
+
+def _prefixes(folder: Path) -> list[str]:
+    """Return the prefixes of queries and passages, by the names that sentence-transformers gives to prompts."""
+    prompts = _json(folder / "config_sentence_transformers.json").get("prompts") or {}
+    return [str(prompts.get("query") or ""), str(prompts.get("passage") or prompts.get("document") or "")]
 
 
 def _max_tokens(folder: Path) -> int:

@@ -164,7 +164,7 @@ def query(
     by = sent_as(caller, claims, token, timeout, required=known is not None and not known.public)
     dimensions = DIMENSIONS if known is None else known.dimensions
     model = embedder.make(loaded.embedder)
-    vector = model.embed([question], dimensions=dimensions)[0].tolist()
+    vector = model.embed([question], dimensions=dimensions, is_query=True)[0].tolist()
     if known is not None and loaded.names_database:
         _check_embedder(loaded, name, model, by)
     wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "k": k, **by.fields}

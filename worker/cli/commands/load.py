@@ -16,9 +16,9 @@ from worker.cli.usage import WrongUsage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from worker.adapters.providers.embedder import Embedder
     from worker.cli.corpus_files import CorpusFile, Document
     from worker.cli.documents.folders import Found, Rights, Window
-    from worker.settings import Settings
 
 _NAMED = 5
 """Most documents that are named."""
@@ -83,9 +83,10 @@ def load(
         raise WrongUsage("name the tenant of the owner: --tenant acme")
     contents = [corpus_files.read(place) for place in given if place not in roots]
     loaded = settings.load_unconnected()
-    model = sample_vectors.known(embedder.make(loaded.embedder))
+    made = embedder.make(loaded.embedder)
+    model = sample_vectors.known(made)
     columns = loader.columns_to_embed(loaded.corpora)
-    window = _window(loaded, columns["documents"])
+    window = _window(made, columns["documents"])
     shown_on = screen if as_json or roots else console
     found, documents = _read(roots, Rights(owner, tenant, visibility, grant or ()), window, shown_on)
     contents += [corpus_files.CorpusFile("documents", tuple(documents))] if documents else []
@@ -103,7 +104,7 @@ def load(
             loader.count_words(connection, loaded.corpora, contents)
     report = {
         "loaded": [{"corpus": one.corpus, "items": len(one.items), "chunks": one.chunks} for one in contents],
-        "too_long": _too_long(loaded, contents, columns),
+        **_unread_texts(made, contents, columns),
         "unread": found.unread,
         "empty_pages": found.empty_pages,
         "others": dict(found.others),
@@ -125,17 +126,16 @@ def _document_root(root: Path) -> str:
     return path.name if root.is_dir() else path.relative_to(path.parent.parent).as_posix()
 
 
-def _window(loaded: Settings, columns: Sequence[str]) -> Window:
+def _window(embedder: Embedder, columns: Sequence[str]) -> Window:
     """Return what the embedder reads; one without a known window gets chunks of the usual size, by an estimate."""
-    from worker.adapters.providers.local_embedder import token_counter
+    from worker.adapters.providers.local_embedder import LocalEmbedder
     from worker.cli.documents.folders import Window
     from worker.cli.documents.splitting import TOKENS
     from worker.core.prompting.context import ESTIMATE
 
-    if loaded.embedder.kind != "local":
+    if not isinstance(embedder, LocalEmbedder):
         return Window(ESTIMATE.count, TOKENS, columns)
-    count, limit = token_counter(loaded.embedder)
-    return Window(count, min(limit, TOKENS), columns)
+    return Window(embedder.encoder.count, min(embedder.encoder.window, TOKENS), columns)
 
 
 def _read(roots: Sequence[Path], rights: Rights, window: Window, shown_on: Any) -> tuple[Found, list[Document]]:
@@ -153,19 +153,23 @@ def _read(roots: Sequence[Path], rights: Rights, window: Window, shown_on: Any) 
         return found, folders.read(found, rights, window, partial(shown.advance, bar))
 
 
-def _too_long(loaded: Settings, contents: Sequence[CorpusFile], columns: dict[str, Sequence[str]]) -> int:
-    """Count the texts whose ends the embedder does not read."""
-    from worker.adapters.providers.local_embedder import token_counter
+def _unread_texts(
+    embedder: Embedder, contents: Sequence[CorpusFile], columns: dict[str, Sequence[str]]
+) -> dict[str, Any]:
+    """Count the texts whose ends the embedder does not read, and by corpus those that are not of its languages."""
+    from worker.adapters.providers.local_embedder import LONGEST, LocalEmbedder, misreads
+    from worker.core.text.legibility import is_foreign_corpus
 
-    if loaded.embedder.kind != "local":
-        return 0
-    count, limit = token_counter(loaded.embedder)
-    return sum(
-        count(text) > limit
-        for content in contents
-        for item in content.items
-        for _, text in item.to_embed(columns[content.corpus])
-    )
+    too_long, foreign = 0, dict[str, int]()
+    if not isinstance(embedder, LocalEmbedder):
+        return {"too_long": 0, "not_of_the_embedders_languages": foreign}
+    for content in contents:
+        texts = [text for item in content.items for _, text in item.to_embed(columns[content.corpus])]
+        too_long += sum(len(text) > LONGEST for text in texts)
+        verdicts = [misreads(embedder, text) for text in texts]
+        if is_foreign_corpus(verdicts):
+            foreign[content.corpus] = sum(verdicts)
+    return {"too_long": too_long, "not_of_the_embedders_languages": foreign}
 
 
 def _tell(report: dict[str, Any], *, prune: bool, dry_run: bool) -> None:
@@ -174,7 +178,14 @@ def _tell(report: dict[str, Any], *, prune: bool, dry_run: bool) -> None:
         console.print(f"{one['chunks']} chunks of {one['items']} {one['corpus']} {are} loaded")
     if report["too_long"]:
         console.print(
-            f"{report['too_long']} chunks are longer than the embedder reads: their ends are not in their embeddings",
+            f"{report['too_long']} of {sum(one['chunks'] for one in report['loaded'])} chunks are longer than the "
+            "embedder reads: their ends are not in their embeddings",
+            soft_wrap=True,
+        )
+    for corpus, count in report["not_of_the_embedders_languages"].items():
+        console.print(
+            f"{count} {corpus} chunks are not of the embedder's languages, so searches by meaning miss them: "
+            "docs/configuration.md names a multilingual embedder",
             soft_wrap=True,
         )
     for document_id, pages in report["empty_pages"].items():

@@ -20,9 +20,10 @@ from worker.adapters.postgres.embedders import difference, foreign, identity, sa
 from worker.adapters.providers.embedder import make as make_embedder
 from worker.adapters.providers.language_model import Prompt
 from worker.adapters.providers.language_model import make as make_model
-from worker.adapters.providers.local_embedder import LocalEmbedder
+from worker.adapters.providers.local_embedder import LONGEST, LocalEmbedder, misreads
 from worker.adapters.providers.reranker import rerankers
 from worker.core.text.fingerprint import AGREE, agree, cosines, own_found, unrelated
+from worker.core.text.legibility import is_foreign_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +44,8 @@ _ROWS, _SECONDS = 32, 5.0
 
 _OWN = 0.75
 """Least share of chunks found by a sentence of their own: an English model has 0.94, in Japanese 0.69, Russian 0.5."""
+
+_MULTILINGUAL = "set embedder.folder to another model (docs/configuration.md), and load the corpus again"
 
 _ENDS = re.compile(r"[.!?。！？\n]+")
 
@@ -124,6 +127,8 @@ def embedder_findings(settings: Settings, caller: Principal | None = None) -> It
                 yield compared
                 if compared.level == "ok" and len(rows.texts) >= _ROWS / 2:
                     yield from _told_apart(subject, embedder, rows)
+                if compared.level == "ok" and isinstance(embedder, LocalEmbedder):
+                    yield from _cut(subject, embedder, rows)
 
 
 def _compared(subject: str, embedder: Embedder, recorded: EmbedderIdentity) -> Finding:
@@ -134,14 +139,35 @@ def _compared(subject: str, embedder: Embedder, recorded: EmbedderIdentity) -> F
 
 def _told_apart(subject: str, embedder: Embedder, rows: StoredSample) -> Iterator[Finding]:
     """Report a model that does not find chunks by sentences of their own, for which no labels are needed."""
+    illegible = [misreads(embedder, text) for text in rows.texts]
+    if is_foreign_corpus(illegible):
+        yield Finding(
+            "advice",
+            subject,
+            f"{sum(illegible)} of {len(illegible)} chunks are not of the languages of {embedder.name}, so searches "
+            f"by meaning miss them: {_MULTILINGUAL}",
+        )
+        return
     sentences = [longest_sentence(text) for text in rows.texts]
-    found, alike = own_found(embedder.embed(sentences, dimensions=rows.vectors.shape[1]), rows.vectors)
+    found, alike = own_found(embedder.embed(sentences, dimensions=rows.vectors.shape[1], is_query=True), rows.vectors)
     if found < _OWN:
         yield Finding(
             "advice",
             subject,
             f"{embedder.name} finds only {found:.0%} of {len(sentences)} chunks by a sentence of their own (mean "
             f"cosine of two chunks {alike:.2f}): it may not know their language, or chunks are alike. Try another",
+        )
+
+
+def _cut(subject: str, embedder: LocalEmbedder, rows: StoredSample) -> Iterator[Finding]:
+    """Report chunks whose ends no search by meaning finds."""
+    count = sum(length > LONGEST for length in rows.lengths)
+    if count:
+        yield Finding(
+            "advice",
+            subject,
+            f"{count} of {len(rows.texts)} chunks are longer than the {LONGEST:,} characters that {embedder.name} "
+            "reads: their ends are not in their embeddings. Split them",
         )
 
 

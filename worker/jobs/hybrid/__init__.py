@@ -146,7 +146,7 @@ class HybridRetrieval:
             return cached_answer(request, wording, cached, bill, trace(tracer, {"method": "cache"}, models, "hit"))
         result = self._search(request, wording, tracer, bill)
         answer = answer_of(result, bill, tracer, "miss")
-        if not result.failed:  # a later job should not inherit a failure
+        if not result.header["degraded"]:  # a later job should not inherit a failure
             slot.keep(map(StoredCandidate.of, result.candidates), answer["metrics"])
         return answer
 
@@ -171,12 +171,20 @@ class HybridRetrieval:
             failed["contextual"] = queries.contextual_error
         for name, error in failed.items():
             log.warning("leg failed", leg=name, error=type(error).__name__, reason=error.message)
-        with tracer.stage("fuse"):
+        with tracer.stage("fuse") as counts:
             results = [self._fused(request, query, ranked_legs(found, [i])) for i, query in enumerate(corpora)]
+            misread = self._misread(request, wording, results)
+            counts |= {f"misread_{what}": 1 for what in misread}
         if logging.getLogger("worker.hybrid").isEnabledFor(logging.DEBUG):  # a command has not configured its logs
             for one in results:
                 log.debug("hybrid search", corpus=one.query.name, **one.summary, keywords=list(wording.keywords))
-        return HybridResult(request.fusion, wording, queries, found, results, failed)
+        return HybridResult(request.fusion, wording, queries, found, results, failed, misread)
+
+    def _misread(self, request: HybridRequest, wording: QueryWording, results: Sequence[CorpusResult]) -> Sequence[str]:
+        """Return what is not of the embedder's languages; nothing where the job brings its own vector."""
+        if request.vector is not None or not request.needs_vector:
+            return ()
+        return self._embeddings.misread(wording.embedded, (one.chunk.text for part in results for one in part.kept))
 
     def _fused(self, request: HybridRequest, query: CorpusQuery, legs: Sequence[RankedLeg]) -> CorpusResult:
         """Fuse the legs of one corpus, and keep the best."""

@@ -14,7 +14,7 @@ from worker.jobs.answer import filter_set
 from worker.jobs.search import LegRequest, SearchTarget
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from retrieval_client.contract.jobs import RetrieveHybrid
     from retrieval_client.errors import RetrievalError
@@ -94,11 +94,11 @@ class QueryWording:
         """Query text of the contextual leg; None without one."""
         return " ".join([self.embedded, *self.keywords]) if self.keywords else None
 
-    def header(self, failed: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer's fields about the query, given the failed legs."""
+    def header(self, missing: Iterable[str] = ()) -> dict[str, Any]:
+        """Return the answer's fields about the query, given the codes of what is missing."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "degraded": degraded.ordered(failed),
+            "degraded": degraded.ordered(missing),
             "transformed_query": self.text,
             "context_keywords": list(self.keywords),
         }

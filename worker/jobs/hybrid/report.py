@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from retrieval_client.contract.base import LEGS
 from retrieval_client.contract.jobs import HybridSearch
 from retrieval_client.contract.results import NO_COSTS
+from worker.core.degraded import EMBEDDER_LANGUAGE
 from worker.core.prompting import costs
 from worker.core.ranking.leg_figures import figures
 from worker.jobs.answer import described, trace
@@ -68,6 +69,7 @@ class HybridResult:
         found: result of each leg.
         corpora: result of each corpus.
         failed: error of each failed leg.
+        misread: what is not of the embedder's languages.
     """
 
     fusion: str
@@ -76,11 +78,13 @@ class HybridResult:
     found: Sequence[LegResult]
     corpora: Sequence[CorpusResult]
     failed: Mapping[str, RetrievalError]
+    misread: Sequence[str] = ()
 
     @property
     def header(self) -> dict[str, Any]:
         """The answer's fields about the query."""
-        return {**self.wording.header(self.failed), "fusion": self.fusion}
+        missing = [*self.failed, *([EMBEDDER_LANGUAGE] if self.misread else [])]
+        return {**self.wording.header(missing), "fusion": self.fusion}
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -114,7 +118,7 @@ def cached_answer(
     """Return the answer from an equal job's cached result."""
     kept = _by_corpus(cached.candidates, [query.name for query in request.corpora])
     return {
-        **wording.header({}),
+        **wording.header(),
         "fusion": request.fusion,
         "results": {query.name: _complete(query, kept[query.name]) for query in request.corpora},
         "metrics": {name: cached.metrics[name] for name in kept},

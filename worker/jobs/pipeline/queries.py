@@ -18,7 +18,7 @@ from worker.jobs.search import LegRequest
 from worker.jobs.transforms import TransformedQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from worker.adapters.providers.language_model import LanguageModel
     from worker.core.ranking.vectors import Vector
@@ -133,6 +133,13 @@ class QueryMaker:
         wanted = self._legs(plan.profile, text, texts, question, vectors)
         stages.queries = {one.name: one.text for one in wanted}
         return Queries(text, wanted, budget)
+
+    def check_language(self, question: str, passages: Iterable[str], stages: Stages) -> None:
+        """Degrade where the question, or the nearest passages, are not of the embedder's languages."""
+        misread = self._embeddings.misread(question, passages)
+        if misread:
+            what = f"not of the languages of {self._embeddings.name}: {', '.join(misread)}"
+            stages.degrade(degraded.EMBEDDER_LANGUAGE, "embed", what)
 
     def _transformed(self, plan: SearchPlan, question: str, stages: Stages) -> TransformedQuery:
         """Transform the question by the profile; return it unchanged if the rewording model fails."""

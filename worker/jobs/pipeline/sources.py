@@ -171,6 +171,7 @@ class SourceBuilder:
             most = {search.corpus: search.top_k for search in plan.searches}
             stages.keep("cut", per_corpus(stages.candidates, most))
             stages.keep("cut", cut(stages.candidates, max(0, plan.k - len(stages.pinned))))
+        self._queries.check_language(queries.text, (one.chunk.text for one in stages.candidates), stages)
 
     def _models(self, plan: SearchPlan) -> dict[str, str]:
         """Return the models used, with names and versions."""

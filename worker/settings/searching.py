@@ -12,7 +12,7 @@ from pydantic import (
 )
 
 from retrieval_client.contract.base import LegName
-from worker.core.ranking.fusion import PRIMARY_WEIGHT, SPARSE_WEIGHT
+from worker.core.ranking.fusion import DEPTH, PRIMARY_WEIGHT, SPARSE_WEIGHT
 from worker.core.text.keywords import EXTRACTORS
 from worker.settings.base import Seconds, Section
 
@@ -52,7 +52,7 @@ class HybridSettings(Section):
     """
 
     searches: list[DefaultSearch] = []
-    fetch: int = Field(15, ge=1, le=50)
+    fetch: int = Field(DEPTH, ge=1, le=50)
     extra: dict[str, Annotated[int, Field(ge=0, le=10)]] = {}
     extractor: str = "auto"
     glossary: str = "glossary.toml"
@@ -149,7 +149,7 @@ class ProfileSettings(Section):
 
     legs: list[LegSettings] = Field(min_length=1, max_length=8)
     fusion: FusionName = "weighted"
-    fetch: int = Field(30, ge=1, le=50)
+    fetch: int = Field(DEPTH, ge=1, le=50)
     transform: Literal["none", "glossary", "llm"] = "none"
     hyde: int = Field(0, ge=0, le=8)
     variants: int = Field(0, ge=0, le=8)

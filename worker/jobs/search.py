@@ -10,7 +10,7 @@ from retrieval_client.errors import RetrievalError
 from worker.adapters.postgres.chunk_scores import ChunkScore, GivenChunks
 from worker.adapters.postgres.fulltext import FullTextSearch, NoSearch
 from worker.adapters.postgres.search import VectorSearch
-from worker.core.ranking.fusion import USUAL_WORDS, RankedLeg
+from worker.core.ranking.fusion import RankedLeg, usual_words
 from worker.jobs.parallel_search import Leg, ScoredChunks
 
 if TYPE_CHECKING:
@@ -197,9 +197,8 @@ class _Scoring:
         self.candidates = found.candidates
         self._has_words = request.kind == "sparse" and target.full_text
         self._scores: dict[str, ChunkScore] = {}
-        self._usual = usual
-        if request.kind == "sparse":
-            self._usual = None if found.statistics is None else USUAL_WORDS
+        self._usual = usual if request.kind == "dense" else None
+        self._has_statistics = found.statistics is not None
 
     @property
     def chunks(self) -> GivenChunks:
@@ -226,6 +225,8 @@ class _Scoring:
             return
         if self._has_words:
             self._scores |= dict.fromkeys(self.missing, ChunkScore(0.0))
+            if self._has_statistics:
+                self._usual = usual_words(max((one.query_idf for one in outcome.values()), default=0.0))
         self._scores |= outcome
 
     def result(self) -> ScoredChunks:

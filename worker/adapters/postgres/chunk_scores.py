@@ -28,11 +28,13 @@ class ChunkScore(NamedTuple):
 
     Attributes:
         score: similarity or BM25 score; higher is better.
-        coverage: share of the query's words that the chunk has, weighted by idf, 0-1; 0 for similarities.
+        coverage: how much of the query's words the chunk has, 0-1; 0 for similarities. See `scores_of_given`.
+        query_idf: sum of the idf of the query's words; 0 for similarities.
     """
 
     score: float
     coverage: float = 0.0
+    query_idf: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class GivenChunks:
     query: Vector | str
 
     def statement(self) -> Statement:
-        """Return the statement to send; its rows are (id, cosine distance) or (id, BM25 score, coverage)."""
+        """Return the statement to send; its rows are (id, cosine distance) or those of `scores_of_given`."""
         statements = self.corpus.statements
         values = statements.given_values(self.ids)
         if isinstance(self.query, str):
@@ -68,5 +70,5 @@ def scores_of(
     """
     (rows,) = database.read(principal, [chunks.statement()], timeout_seconds, corpora=[chunks.corpus.name])
     if isinstance(chunks.query, str):
-        return {chunk_id: ChunkScore(float(score), float(share or 0)) for chunk_id, score, share in rows}
+        return {chunk_id: ChunkScore(*map(float, scores)) for chunk_id, *scores in rows}
     return {chunk_id: ChunkScore(1.0 - away) for chunk_id, away in rows if away is not None and not math.isnan(away)}

@@ -201,10 +201,15 @@ SELECT asked.words, asked.searched, statistics.chunks, of_tenant, age, compared.
 _SCORES = """
 WITH {parsed}, {given}
 SELECT id::text, score,
-       (SELECT round((sum(idf) FILTER (WHERE document @@ query) / nullif(sum(idf), 0)) * 1e9) / 1e9 FROM words)
+       CASE WHEN document @@ (SELECT strict FROM parsed) THEN 1
+            ELSE {scattered} * (SELECT round((sum(idf) FILTER (WHERE document @@ query) / sum(idf)) * 1e9) / 1e9
+                                  FROM words) END,
+       (SELECT sum(idf) FROM words)
   FROM {ranked} AS ranked
   JOIN (SELECT c.{key} AS id, {document} AS document FROM {table} AS c WHERE {is_given}) AS chunk USING (id)
 """
+_SCATTERED = 0.8
+"""Coverage by a chunk that has all words of the query, but not its phrases: `max_num_fields` is one of its parts."""
 _NOT_EXCLUDED = """
 coalesce({document} @@ (SELECT string_agg(DISTINCT excluded, ' & ')::tsquery FROM operands), true)
 """
@@ -231,8 +236,9 @@ def best_matching(corpus: Statements, filters: FilterSet, vectors: bool, with_te
 def scores_of_given(corpus: Statements) -> bytes:
     """Compose the statement for the BM25 scores of given chunks, whichever of the query's words they have.
 
-    Its rows are (id as text, score, share of the words by their idf, 0-1) of the visible ones with any of the words.
-    Its parameters are those of `Statements.given_values`, ``text`` and ``k``, the number of ids.
+    Its rows are (id as text, score, coverage, sum of the idf of the query's words) of the visible ones with any word.
+    Coverage is 1 where the whole query matches, else `_SCATTERED` times the share of its words, weighted by idf. Its
+    parameters are those of `Statements.given_values`, ``text`` and ``k``, the number of ids.
     """
     where = [corpus.is_given, sql.SQL(_NOT_EXCLUDED).format(document=document(corpus.settings))]
     return corpus.cached(
@@ -243,6 +249,7 @@ def scores_of_given(corpus: Statements) -> bytes:
             parsed=_asked(corpus, sql.SQL("true")),
             given=corpus.given(sql.SQL("FROM parsed")),
             ranked=_ranked_where(corpus, "whole", all_of(where)),
+            scattered=_number(_SCATTERED),
             document=document(corpus.settings),
             key=sql.Identifier(corpus.settings.columns.id),
             is_given=corpus.is_given,

@@ -41,8 +41,8 @@ Measured on nine labelled sets: `benchmarks/results/fusion.md`."""
 DEPTH = 50
 """Chunks that each leg lists by default for a weighted sum."""
 
-WHOLE_QUERY = 4.0
-"""What a chunk with every word of the query has in addition to its BM25 score in a weighted sum: see `ScoreList`."""
+WHOLE_QUERY = 6.0
+"""What a chunk that the whole query matches has in addition to its BM25 score in a weighted sum; see `ScoreList`."""
 
 _PLACES = 12
 """Decimal places of a convex sum: equal sums stay equal whatever the order of their terms."""
@@ -68,8 +68,17 @@ class Usual:
     mean: float | None = None
 
 
-USUAL_WORDS = Usual(0.9)
-"""Of BM25 scores by a corpus's statistics."""
+LONG_QUERY = 30.0
+"""Sum of the idf of a query's words from which its BM25 scores are usually higher."""
+
+
+def usual_words(query_idf: float) -> Usual:
+    """Return the usual distribution of BM25 scores for a query, by the sum of the idf of its words.
+
+    >>> usual_words(12.0), usual_words(120.0)
+    (Usual(deviation=0.9, mean=None), Usual(deviation=1.8, mean=None))
+    """
+    return Usual(round(0.9 * math.sqrt(max(1.0, query_idf / LONG_QUERY)), _PLACES))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +90,7 @@ class ScoreList(Generic[Key]):
         listed: the listed chunks, best first, each once.
         scores: the score of each.
         others: chunk → score, of chunks that only other legs list.
-        coverage: chunk → share of the query's words that it has, weighted by rarity, 0-1; for full text.
+        coverage: chunk → how much of the query it has, 0-1; for full text.
         usual: usual distribution of the scores; None where none is known.
     """
 
@@ -99,7 +108,7 @@ class ScoreList(Generic[Key]):
 
     @property
     def compared(self) -> dict[Key, float]:
-        """All scores, raised where a chunk has (nearly) all words of the query: an identifier that stands in one."""
+        """All scores, raised where a chunk has nearly the whole query: an identifier may stand in one chunk only."""
         return {chunk: score + WHOLE_QUERY * self._covered(chunk) for chunk, score in self.known.items()}
 
     def _covered(self, chunk: Key) -> float:

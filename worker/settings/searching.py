@@ -37,8 +37,9 @@ class HybridSettings(Section):
 
     Attributes:
         searches: Corpora, and chunks of each, that a job without `searches` reads.
-        fetch: Fewest chunks that each leg fetches under `fusion: weighted`, which scales what a leg found.
-        extra: By corpus: number of chunks beyond `top_k` that the primary and the sparse leg fetch. Default: 2.
+        fetch: Fewest chunks that each leg fetches under `fusion: weighted`, which compares them by the scores of all legs.
+        extra: By corpus: number of chunks beyond `top_k` that the primary and the sparse leg fetch under other fusions.
+            Default: 2.
         extractor: Extractor of a context's keywords: `strudel` (patterns), `words` (prose), or `auto`: `strudel`, and
             `words` of a context that has no pattern.
         glossary: File of terms for `transform: glossary`, beside the settings file, else the shipped one. Empty: none.
@@ -87,7 +88,7 @@ class LegSettings(Section):
     Attributes:
         kind: `dense`: by embeddings. `sparse`: by full text.
         of: Text that it searches for.
-        weight: Weight in the fusion. Default: 1 for `rrf`; for `weighted` 0.8 for the question's own embedding, 0.2 for
+        weight: Weight in the fusion. Default: 1 for `rrf`; for `weighted` 0.7 for the question's own embedding, 0.3 for
             full text, 0.4 for others, for `context` less where it does not fit the question.
     """
 

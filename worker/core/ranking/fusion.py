@@ -342,7 +342,7 @@ def fit_of(leg: str, legs: Iterable[tuple[str, Sequence[float]]]) -> float:
     """Return the share of its default weight that a leg has, 0-1; only a leg of the context can have less than 1.
 
     Its vector is the query's and the context's together. Where the context belongs to the query, some chunk is nearer
-    to both than any is to the query alone; where the editor holds something else, none is. Measured beside other rules:
+    to both than any is to the query alone; where the editor holds something else, none is. Measured:
     `benchmarks/results/quality.md`.
 
     >>> similarities = [("primary", [0.5, 0.25]), ("contextual", [0.55, 0.125])]

@@ -311,7 +311,7 @@ class WithoutScores:
 def test_a_context_whose_scores_fail_is_left_out(engine: Engine) -> None:
     """As where its search fails: the answer is that without a context, and says so."""
     expected = ask(engine)
-    statements = [engine._corpora.get(name).statements.distances for name in ("docs", "examples")]
+    statements = [engine.hybrid._corpora.get(name).statements.distances for name in ("docs", "examples")]
     database: Any = WithoutScores(engine._database, statements)
     engine.hybrid._legs = ParallelSearch(database, 4)
     answer = ask(engine, context=EDITOR)

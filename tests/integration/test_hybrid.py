@@ -249,7 +249,7 @@ def test_diversity_drops_what_says_the_same(engine: Engine) -> None:
 
 
 def test_every_candidate_has_a_score_of_each_leg(engine: Engine) -> None:
-    """Its own search has the same; a chunk that it did not list ranks after those that it did. The trace counts them."""
+    """Its own search has the same; a chunk that it did not list ranks after those that it did."""
     answer = ask(engine, context=EDITOR)
     for corpus, result in answer["results"].items():
         assert [[leg["leg"] for leg in chunk["scores"]["legs"]] for chunk in result["chunks"]] == [

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from benchmarks.fusions import by_group, quality
-from benchmarks.labelled_sets import K, shallow
+from benchmarks.labelled_sets import K, by_group, quality, shallow
 
 from worker.core.ranking import bm25
 from worker.core.ranking.fusion import convex

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,7 @@ from worker.cli.devstack.postgres import postgres_server
 from worker.cli.evaluation.queries import read_queries
 from worker.cli.loader import load, migrate
 from worker.core.ranking.fusion import RankedLeg
+from worker.core.ranking.measures import mean, ndcg
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.pipeline.types import CorpusSearch, QueryRequest
@@ -195,3 +197,19 @@ def _leg(engine: Engine, query: LabelledQuery, text: str, name: str, depth: int)
 def shallow(leg: RankedLeg, depth: int) -> RankedLeg:
     """The best of a leg."""
     return RankedLeg(leg.name, leg.candidates[:depth], leg.scores[:depth])
+
+
+# --- figures ------------------------------------------------------------------------------------
+
+
+def quality(ranked: Sequence[str], query: LabelledQuery) -> float:
+    """nDCG@5 of a ranking, 0-1."""
+    return ndcg(ranked, {chunk: float(grade) for chunk, grade in query.grades.items()}, K) or 0.0
+
+
+def by_group(found: Sequence[Found], values: Mapping[str, float]) -> float:
+    """Mean of the sets' means: each set counts the same."""
+    groups = defaultdict(list)
+    for one in found:
+        groups[one.group].append(values[one.query.id])
+    return mean(mean(group) for group in groups.values()) or 0.0

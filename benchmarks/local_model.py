@@ -16,8 +16,7 @@ import numpy as np
 import psutil
 import typer
 from benchmarks.command import as_command
-from benchmarks.fusions import quality
-from benchmarks.labelled_sets import CALLER, SAMPLES
+from benchmarks.labelled_sets import CALLER, SAMPLES, quality
 from benchmarks.published_model import PublishedModel
 from rich.console import Console
 

@@ -12,11 +12,9 @@ from pathlib import Path  # noqa: TC003 -- typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from benchmarks.contexts import RULES, halves
 from benchmarks.copies import as_one, copies
-from benchmarks.fusions import SCALES, Candidate, cross_validated, quality
 from benchmarks.held_out import SIGNS, by_rerank_weight, chosen_elsewhere, refusing
-from benchmarks.labelled_sets import CALLER, SETS, K, found, ids, loaded, opened, retrieved, sourced
+from benchmarks.labelled_sets import CALLER, SETS, K, found, ids, loaded, opened, quality, retrieved, sourced
 
 from synthetic.progress import steps
 from worker.core.prompting.extractive import NO_ANSWER
@@ -38,7 +36,6 @@ RERANKED = "`run_pipeline`, profile `dense_rerank`"
 BY_RANKS, SIMILAR, CONTEXT = "the same by `rrf`", "the same by `similarity`", "`primary` + `contextual`"
 PROFILES: Mapping[str, str] = {PROFILE: "hybrid", RERANKED: "dense_rerank"}
 BOTH = ["primary", "sparse"]
-DEPTHS = (7, 15, 30)
 THRESHOLDS = (0.15, 0.18, 0.21, 0.24, 0.27, 0.3, 0.35, 0.4)
 JOBS: Mapping[str, dict[str, object]] = {
     DENSE: {"legs": ["primary"]},
@@ -171,31 +168,6 @@ def against_best_leg(judged: Sequence[Judged]) -> str:
     return markdown(["less the best leg", *names(judged)], rows)
 
 
-def candidates(judged: Sequence[Judged]) -> str:
-    """Each method with the weight that was best for other queries."""
-    every = [one for part in judged for one in part.found]
-    rows = []
-    for depth in DEPTHS:
-        for method in SCALES:
-            one = cross_validated(every, method, depth)
-            means = [estimate([one.by_query[f.query.id] for f in part.found]) for part in judged]
-            weights = ", ".join(f"{weight:g}" for weight in sorted({*one.chosen}))
-            rows.append([f"{method}, {depth} deep", weights, *map(cell, means)])
-    return markdown(["held-out nDCG@5", "weights of the vectors", *names(judged)], rows)
-
-
-def by_weight(judged: Sequence[Judged]) -> str:
-    """The chosen method by the weight of the vectors, less the vectors alone."""
-    rows = []
-    for weight in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 1.0):
-        cells = []
-        for part in judged:
-            values = [quality(Candidate("weighted, min-max", weight, 15).ranked(one), one.query) for one in part.found]
-            cells.append(changed(part.systems[DENSE], values))
-        rows.append([f"{weight:g}", *cells])
-    return markdown(["weight", *names(judged)], rows)
-
-
 def of_reranker(judged: Sequence[Judged]) -> str:
     """Weights of the lexical reranker, less the profile `hybrid`; the last were chosen on other sets."""
     found = [one for part in judged for one in part.found]
@@ -243,25 +215,6 @@ def _of_kind(judged: Sequence[Judged], kind: str) -> tuple[list[float], ...]:
         ]
         for i in range(len(IN_CONTEXT))
     )
-
-
-def of_rules(judged: Sequence[Judged]) -> str:
-    """Rules for the contextual leg, less the primary alone, on the half that did not choose their numbers."""
-    found = [one for part in judged for one in part.contexts]
-    values = [value for part in judged for value in part.context[0]]
-    before = {one.query.id: value for one, value in zip(found, values, strict=True)}
-    rows = []
-    for rule in RULES:
-        one = halves(found, rule, before)
-        cells = [_change_of(found, before, one.by_query, kind) for kind in ("context", "misleading")]
-        numbers = "; ".join(" and ".join(f"{number:g}" for number in chosen if number) for chosen in one.chosen)
-        rows.append([rule.name, numbers, *cells])
-    return markdown(["rule", "chosen", "context", "misleading"], rows)
-
-
-def _change_of(found: Sequence[Found], before: Mapping[str, float], after: Mapping[str, float], kind: str) -> str:
-    queries = [one.query.id for one in found if one.query.kind == kind]
-    return changed([before[query] for query in queries], [after[query] for query in queries])
 
 
 def of_glossary(judged: Sequence[Judged]) -> str:
@@ -319,11 +272,8 @@ def report(judged: Sequence[Judged]) -> str:
     parts = ["### Every system on every set", every_system(judged)]
     parts += ["### The same, copies of a text as one item", copies_as_one(judged)]
     parts += ["### Fusions against the best leg", against_best_leg(judged)]
-    parts += ["### Candidates, cross-validated", candidates(judged)]
-    parts += ["### Weight of the vectors, min-max, 15 deep", by_weight(judged)]
     parts += ["### Weight of the lexical reranker, less profile `hybrid`", of_reranker(judged)]
     parts += ["### What the context changes", by_kind(judged)]
-    parts += ["### Rules for the contextual leg, chosen on the other half", of_rules(judged)]
     parts += ["### What the glossary changes", of_glossary(judged)]
     parts += ["### Questions with and without an answer", abstention(judged)]
     parts += ["### Other signs of no answer, chosen on the other two sets", signs(judged)]

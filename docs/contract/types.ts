@@ -460,7 +460,11 @@ export interface LeftOut {
   another_sentence: boolean;
 }
 
-/** Score of a chunk in one leg: the leg's own score (higher is better) and its rank there, from 1. */
+/**
+ * Score of a chunk in one leg: the leg's own score (higher is better) and its rank there, from 1.
+ *
+ * Under `weighted`, every leg scores every candidate: those that it did not find itself rank after those that it did.
+ */
 export interface LegScore {
   leg: string;
   score: number;
@@ -874,7 +878,10 @@ export interface RetrieveHybrid {
   context?: string;
   /** the corpora, each once; default those of the worker's settings. */
   searches?: HybridSearch[];
-  /** `primary` (the query), `contextual` (query and keywords), `sparse` (full text). */
+  /**
+   * `primary` (the query), `contextual` (query and keywords), `sparse` (full text); default all, but without `sparse`
+   * for a corpus without a column of full text.
+   */
   legs?: ("primary" | "contextual" | "sparse")[];
   /**
    * method that combines the legs: `similarity`, reciprocal ranks (`rrf`), or `weighted` scores; default the worker's

@@ -153,7 +153,7 @@ def test_jobs_that_differ_in_anything_have_entries_of_their_own(running: Running
         {"context": "note('c')"},
         {"query_embedding": lexical.embed(["compressor"])[0].tolist()},
         {"legs": ["primary"]},
-        {"legs": ["primary", "contextual", "sparse"]},
+        {"legs": ["primary", "contextual"]},
         {"fusion": "similarity"},
         {"rrf_k": 1},
         {"fusion": "rrf", "weights": {"primary": 2}},

@@ -34,7 +34,12 @@ if TYPE_CHECKING:
     MakeSettings = Callable[..., Settings]
 
 NAME = RunName(subject_id="song-1", run_id="r1")
-DOCS: dict[str, Any] = {"query": "add hi-hats", "context": 'sound("bd").fast(2)', "searches": [{"corpus": "docs"}]}
+DOCS: dict[str, Any] = {
+    "query": "add hi-hats",
+    "context": 'sound("bd").fast(2)',
+    "searches": [{"corpus": "docs"}],
+    "legs": ["primary", "contextual"],
+}
 ONLY_CONTEXT = {"primary": 0.0, "contextual": 1.0}
 
 
@@ -392,7 +397,7 @@ def test_nothing_is_proposed_where_nothing_is_better(engine: Engine) -> None:
     assert tuned.proposal is not None
     assert tuned.proposal.before == tuned.proposal.after
     assert tuned.proposal.after.ndcg == 1.0
-    assert tuned.proposal.weights == tuned.current == {"primary": 0.8, "contextual": 0.4}
+    assert tuned.proposal.weights == tuned.current == {"primary": 0.7, "contextual": 0.4}
     assert tuned.setting is None
 
 

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.adapters.postgres.database import Row, Statement
+    from worker.adapters.postgres.database import Database, Row, Statement
     from worker.adapters.postgres.search import SearchResult
+    from worker.model import Principal
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 EDITOR = 'sound("bd").fast(2)'
 RUN = {"subject_id": "song-1", "run_id": "r1"}
 NOWHERE = "http://127.0.0.1:1/v1"
+VECTORS = ["primary", "contextual"]
 
 
 def ask(engine: Engine, user: str | None = "alice", query: str = "add hi-hats", **fields: Any) -> dict[str, Any]:
@@ -56,7 +58,7 @@ def ids(answer: dict[str, Any], corpus: str = "docs") -> list[str]:
 
 def test_chunks_without_text_take_no_places(engine: Engine, admin: psycopg.Connection[Any]) -> None:
     """However many are nearest, for each leg and fusion: the answer is the next chunks."""
-    wanted: dict[str, Any] = {"searches": [{"corpus": "docs", "top_k": 50}], "query": "sound"}
+    wanted: dict[str, Any] = {"searches": [{"corpus": "docs", "top_k": 50}], "query": "sound", "legs": ["primary"]}
     nearest = ids(ask(engine, **wanted))
     admin.execute("ALTER TABLE doc_embeddings ALTER content DROP NOT NULL")
     blank = ["", " \n", "\u2003\u3000 ", None]
@@ -66,7 +68,7 @@ def test_chunks_without_text_take_no_places(engine: Engine, admin: psycopg.Conne
         few = {**wanted, "searches": [{"corpus": "docs", "top_k": 5}], "fusion": fusion}
         answer = ask(engine, **few)
         assert (answer["results"]["docs"]["status"], ids(answer)) == ("ok", nearest[25:30])
-        both = ask(engine, **few, legs=["primary", "sparse"])["results"]["docs"]
+        both = ask(engine, **{**few, "legs": ["primary", "sparse"]})["results"]["docs"]
         assert (both["status"], len(both["chunks"])) == ("ok", 5)
         assert all(chunk["text"].strip() for chunk in both["chunks"])
 
@@ -89,7 +91,7 @@ def test_headings_without_text_take_no_places(engine: Engine, admin: psycopg.Con
 
 def test_intent_and_context_over_two_corpora(engine: Engine) -> None:
     """Seed 003's flow: transform, keywords, four searches, one ranking a corpus."""
-    answer = ask(engine, user=None, context=EDITOR, transform="glossary", fusion="similarity")
+    answer = ask(engine, user=None, context=EDITOR, transform="glossary", fusion="similarity", legs=VECTORS)
     assert answer["fusion"] == "similarity"
     assert answer["transformed_query"] == "add hi-hats, hi-hat, hh"
     assert answer["context_keywords"] == ["bd", "fast"]
@@ -108,7 +110,7 @@ def test_intent_and_context_over_two_corpora(engine: Engine) -> None:
 
 def test_the_primarys_similarity_wins_and_every_legs_score_is_told(engine: Engine) -> None:
     """A chunk that both legs found keeps the primary's similarity; both judgements stay beside it."""
-    answer = ask(engine, context=EDITOR, fusion="similarity")
+    answer = ask(engine, context=EDITOR, fusion="similarity", legs=VECTORS)
     both = [chunk for chunk in answer["results"]["docs"]["chunks"] if len(chunk["scores"]["legs"]) == 2]
     assert both
     for chunk in both:
@@ -136,13 +138,13 @@ def test_a_search_says_at_debug_level_what_its_legs_found(engine: Engine, caplog
 
 
 def test_an_empty_editor_costs_nothing(engine: Engine) -> None:
-    """No keywords, no second search, no second embedding; the primary's best are the answer."""
+    """No keywords, no second search by vectors, no second embedding; query and words are the answer."""
     answer = ask(engine, context="// nothing here yet")
     assert answer["context_keywords"] == []
     assert {metrics["contextual"] for metrics in answer["metrics"].values()} == {"skipped"}
     stages = {stage["stage"]: stage["counts"] for stage in answer["trace"]["stages"]}
-    assert (stages["embed"]["texts"], stages["search"]["searches"]) == (1, 2)
-    assert [leg["leg"] for leg in answer["trace"]["search"]["legs"]] == ["primary"]
+    assert (stages["embed"]["texts"], stages["search"]["searches"]) == (1, 4)
+    assert [leg["leg"] for leg in answer["trace"]["search"]["legs"]] == ["primary", "sparse"]
     assert without_trace(answer) == without_trace(ask(engine))
 
 
@@ -151,7 +153,8 @@ def test_an_embedding_that_comes_along_is_used_as_it_is(engine: Engine) -> None:
     vector = LexicalEmbedder().embed(["add hi-hats"])[0].tolist()
     given = ask(engine, query_embedding=vector, context=EDITOR)
     assert without_trace(given) == without_trace(ask(engine, context=EDITOR))
-    assert ids(ask(engine, query="anything else", query_embedding=vector)) == ids(ask(engine))
+    other = ask(engine, query="anything else", query_embedding=vector, legs=VECTORS)
+    assert ids(other) == ids(ask(engine, legs=VECTORS))
 
 
 def test_searches_are_narrowed_one_by_one(engine: Engine) -> None:
@@ -186,7 +189,7 @@ def test_a_job_without_fusion_gets_the_settings_method(engine: Engine, settings:
 
 def test_rrf_takes_its_constant_from_the_job(engine: Engine) -> None:
     """A chunk that only the primary found, at its rank r, has 1 / (rrf_k + r)."""
-    answer = ask(engine, fusion="rrf", rrf_k=7)
+    answer = ask(engine, fusion="rrf", rrf_k=7, legs=["primary"])
     assert [chunk["scores"]["fused"] for chunk in answer["results"]["examples"]["chunks"]] == [1 / 8, 1 / 9, 1 / 10]
 
 
@@ -195,18 +198,18 @@ def test_every_fusion_is_repeatable(engine: Engine, fusion: str) -> None:
     """The same job, the same bytes but for the trace; a leg's place in the list of legs changes nothing."""
     answers = [ask(engine, context=EDITOR, fusion=fusion, weights={"primary": 2, "contextual": 1}) for _ in range(5)]
     assert len({json.dumps(without_trace(answer)) for answer in answers}) == 1
-    turned = ask(
-        engine, context=EDITOR, fusion=fusion, legs=["contextual", "primary"], weights={"contextual": 1, "primary": 2}
-    )
+    legs = ["sparse", "contextual", "primary"]
+    turned = ask(engine, context=EDITOR, fusion=fusion, legs=legs, weights={"contextual": 1, "primary": 2})
     assert without_trace(turned) == without_trace(answers[0])
 
 
 def test_weights_decide_whose_ranking_it_is(engine: Engine) -> None:
     """With all the weight on one leg, its order is the answer's."""
-    primary = ask(engine, context=EDITOR, fusion="rrf", weights={"primary": 1, "contextual": 0})
-    contextual = ask(engine, context=EDITOR, fusion="rrf", weights={"primary": 0, "contextual": 1})
-    assert ids(primary) == ids(ask(engine))
-    assert ids(contextual) == ids(ask(engine, query="add hi-hats bd fast"))
+    asked: dict[str, Any] = {"context": EDITOR, "fusion": "rrf", "legs": VECTORS}
+    primary = ask(engine, **asked, weights={"primary": 1, "contextual": 0})
+    contextual = ask(engine, **asked, weights={"primary": 0, "contextual": 1})
+    assert ids(primary) == ids(ask(engine, legs=VECTORS))
+    assert ids(contextual) == ids(ask(engine, query="add hi-hats bd fast", legs=VECTORS))
     assert ids(primary) != ids(contextual)
 
 
@@ -225,35 +228,114 @@ def test_legs_that_all_weigh_nothing_by_the_settings_are_refused(engine: Engine,
 
 def test_the_trace_says_how_much_each_leg_counted(engine: Engine) -> None:
     """For each corpus; that of a context follows its fit, and explains the scores."""
-    answer = ask(engine, context=EDITOR, legs=["primary", "contextual", "sparse"])
+    answer = ask(engine, context=EDITOR)
     weights = {leg["leg"]: leg["weights"] for leg in answer["trace"]["search"]["legs"]}
-    assert (weights["primary"], weights["sparse"]) == ([0.8, 0.8], [0.2, 0.2])
+    assert (weights["primary"], weights["sparse"]) == ([0.7, 0.7], [0.3, 0.3])
     assert all(0 <= weight <= 0.4 for weight in weights["contextual"])
     nearest = {name: metrics["top_similarity"] for name, metrics in answer["metrics"].items()}
     fits = [10 * (one["contextual"] - one["primary"]) for one in nearest.values()]
     assert weights["contextual"] == pytest.approx([0.4 * min(1.0, max(0.0, fit)) for fit in fits])
     ranks = ask(engine, context=EDITOR, fusion="rrf", weights={"contextual": 0.25})
-    assert [leg["weights"] for leg in ranks["trace"]["search"]["legs"]] == [[1.0, 1.0], [0.25, 0.25]]
+    assert [leg["weights"] for leg in ranks["trace"]["search"]["legs"]] == [[1.0, 1.0], [0.25, 0.25], [1.0, 1.0]]
     unweighted = ask(engine, context=EDITOR, fusion="similarity")
-    assert [leg["weights"] for leg in unweighted["trace"]["search"]["legs"]] == [[], []]
+    assert [leg["weights"] for leg in unweighted["trace"]["search"]["legs"]] == [[], [], []]
 
 
 def test_diversity_drops_what_says_the_same(engine: Engine) -> None:
     """At most n of a document; no text twice; lambda 1 changes no order, lambda 0 spreads."""
-    searches = [{"corpus": "documents", "top_k": 10}]
-    plain = ask(engine, query="microphone phantom power", searches=searches)
+    asked: dict[str, Any] = {
+        "query": "microphone phantom power",
+        "searches": [{"corpus": "documents", "top_k": 10}],
+        "legs": ["primary"],
+    }
+    plain = ask(engine, **asked)
     hashes = [chunk["chunk_hash"] for chunk in plain["results"]["documents"]["chunks"]]
     assert len({*hashes}) < len(hashes)
-    relevant = ask(engine, query="microphone phantom power", searches=searches, diversity={"lambda": 1})
+    relevant = ask(engine, **asked, diversity={"lambda": 1})
     chunks = relevant["results"]["documents"]["chunks"]
     assert len({chunk["chunk_hash"] for chunk in chunks}) == len(chunks) == 10
     assert [c["similarity_score"] for c in chunks] == sorted((c["similarity_score"] for c in chunks), reverse=True)
-    capped = ask(engine, query="microphone phantom power", searches=searches, diversity={"per_document": 1})
+    capped = ask(engine, **asked, diversity={"per_document": 1})
     documents = [chunk["document_id"] for chunk in capped["results"]["documents"]["chunks"]]
     assert len({*documents}) == len(documents)
-    spread = ask(engine, query="microphone phantom power", searches=searches, diversity={"lambda": 0})
+    spread = ask(engine, **asked, diversity={"lambda": 0})
     assert ids(spread, "documents")[0] == ids(relevant, "documents")[0]
     assert ids(spread, "documents") != ids(relevant, "documents")
+
+
+# --- all scores of every candidate --------------------------------------------------------------
+
+
+def test_every_candidate_has_a_score_of_each_leg(engine: Engine) -> None:
+    """Its own search has the same; a chunk that it did not list ranks after those that it did."""
+    answer = ask(engine, context=EDITOR)
+    for corpus, result in answer["results"].items():
+        assert [[leg["leg"] for leg in chunk["scores"]["legs"]] for chunk in result["chunks"]] == [
+            ["primary", "contextual", "sparse"]
+        ] * len(result["chunks"])
+        counts = answer["metrics"][corpus]
+        for i, name in enumerate(("primary", "contextual", "sparse")):
+            alone = ask(engine, query="add hi-hats bd fast" if name == "contextual" else "add hi-hats",
+                        legs=["sparse" if name == "sparse" else "primary"],
+                        searches=[{"corpus": corpus, "top_k": 50}])  # fmt: skip
+            known = {one["chunk_id"]: one["scores"]["legs"][0] for one in alone["results"][corpus]["chunks"]}
+            for chunk in result["chunks"]:
+                leg = chunk["scores"]["legs"][i]
+                assert leg == {**known.get(chunk["chunk_id"], leg), "leg": name}
+                assert chunk["chunk_id"] in known or leg["rank"] > counts[f"{name}_count"]
+    scored = {leg["leg"]: leg["scored"] for leg in answer["trace"]["search"]["legs"]}
+    assert all(count > 0 for count in scored["sparse"])
+
+
+def test_an_exact_identifier_is_first(engine: Engine, admin: Admin) -> None:
+    """It stands in one chunk; the vector, made of other words, prefers others."""
+    admin.execute("UPDATE doc_embeddings SET content = content || ' See set_zq_gain.' WHERE id = 'docs-euclid-003'")
+    vector = LexicalEmbedder().embed(["add hi-hats to a drum pattern"])[0].tolist()
+    asked: dict[str, Any] = {"query": "set_zq_gain", "query_embedding": vector}
+    assert ids(ask(engine, **asked, legs=["primary"]))[0] != "docs-euclid-003"
+    assert ids(ask(engine, **asked))[0] == "docs-euclid-003"
+
+
+def test_a_corpus_without_full_text_is_searched_by_vectors(make_settings: MakeSettings, database: str) -> None:
+    """Its texts would be parsed in each search: not without being asked for, and said in the trace."""
+    settings = make_settings(database)
+    docs = settings.corpora["docs"]
+    columns = docs.columns.model_copy(update={"text_search": None})
+    corpora = {**settings.corpora, "docs": docs.model_copy(update={"columns": columns})}
+    plain = Engine(settings.model_copy(update={"corpora": corpora}), time.perf_counter)
+    answer = ask(plain)
+    methods = {leg["leg"]: leg["methods"] for leg in answer["trace"]["search"]["legs"]}
+    assert methods["sparse"][0] == "no_full_text" != methods["sparse"][1]
+    assert (answer["metrics"]["docs"]["sparse_count"], answer["degraded"]) == (0, [])
+    assert ids(answer) == ids(ask(plain, legs=["primary"]))
+    asked_for = ask(plain, legs=["primary", "sparse"])
+    assert asked_for["metrics"]["docs"]["sparse_count"] > 0
+    plain.close()
+
+
+@dataclasses.dataclass
+class WithoutScores:
+    """A database that fails at scores by vectors, and answers all else."""
+
+    database: Database
+    failed: list[bytes]
+
+    def read(self, principal: Principal, statements: Sequence[Statement], *limits: Any, **more: Any) -> list[list[Row]]:
+        if any(query in self.failed for query, _ in statements):
+            raise Unavailable("gone")
+        return self.database.read(principal, statements, *limits, **more)
+
+
+def test_a_context_whose_scores_fail_is_left_out(engine: Engine) -> None:
+    """As where its search fails: the answer is that without a context, and says so."""
+    expected = ask(engine)
+    statements = [engine.hybrid._corpora.get(name).statements.distances for name in ("docs", "examples")]
+    database: Any = WithoutScores(engine._database, statements)
+    engine.hybrid._legs = ParallelSearch(database, 4)
+    answer = ask(engine, context=EDITOR)
+    assert (answer["degraded"], answer["metrics"]["docs"]["contextual"]) == (["contextual"], "failed")
+    assert ids(answer) == ids(expected)
+    engine.hybrid._legs.close()
 
 
 # --- who may see what ---------------------------------------------------------------------------

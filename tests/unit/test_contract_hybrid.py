@@ -18,9 +18,9 @@ def accepted(**fields: Any) -> RetrieveHybrid:
 
 
 def test_a_job_needs_its_query_only() -> None:
-    """Everything else has a default: two dense legs, fused as the settings say, over their searches."""
+    """Everything else has a default: all three legs, fused as the settings say, over their searches."""
     job = accepted()
-    assert (job.legs, job.fusion, job.rrf_k, job.weights) == (["primary", "contextual"], None, 60, None)
+    assert (job.legs, job.fusion, job.rrf_k, job.weights) == (["primary", "contextual", "sparse"], None, 60, None)
     assert (job.context, job.searches, job.transform, job.diversity) == ("", None, "none", None)
 
 
@@ -57,13 +57,22 @@ def test_lambda_is_a_word_of_python_and_of_the_wire() -> None:
         ({"searches": [{**SEARCH, "k": 3}]}, "searches[0].k: this field is not known"),
         ({"searches": [{**SEARCH, "filters": {"page": [1]}}]}, "searches[0].filters.page: this field is not known"),
         ({"legs": []}, "legs: expected at least 1 item"),
-        ({"weights": {"primary": 0, "contextual": 0.0}}, "weights: expected more than 0 for one of the legs at least"),
+        (
+            {"weights": {"primary": 0, "contextual": 0.0, "sparse": 0}},
+            "weights: expected more than 0 for one of the legs at least",
+        ),
         (
             {"legs": ["primary", "sparse"], "weights": {"primary": 0, "sparse": 0, "contextual": 1}},
             "weights: expected more than 0 for one of the legs at least",
         ),
-        ({"weights": {"primary": 0}}, "weights: expected more than 0 for one of the legs at least"),
-        ({"context": " ", "weights": {"primary": 0, "contextual": 1}}, "weights: expected more than 0 for one of the"),
+        (
+            {"weights": {"primary": 0, "sparse": 0}},
+            "weights: expected more than 0 for one of the legs at least",
+        ),
+        (
+            {"context": " ", "weights": {"primary": 0, "contextual": 1, "sparse": 0}},
+            "weights: expected more than 0 for one of the",
+        ),
         ({"legs": ["contextual"]}, "legs: expected primary or sparse beside contextual, which only widens them"),
         ({"legs": ["primary", "primary"]}, "legs: expected each one once"),
         ({"legs": ["pinned"]}, "legs[0]: expected 'primary', 'contextual' or 'sparse'"),

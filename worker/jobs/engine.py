@@ -124,7 +124,7 @@ class Engine:
         self._side_calls = SideCalls()
         transforms = Transforms(settings, model, self._side_calls)
         filled = compared_with(embedder, settings, self._database)
-        embeddings = QueryEmbeddings(embedder, self._side_calls, filled)
+        embeddings = QueryEmbeddings(embedder, self._side_calls, filled, settings.embedder.usual_similarities)
         prices = settings.price_table()
         self.retrieval = Retrieval(corpora, searched, recording, clock)
         # Cached results are stored under the primary's version, so they must be searched there.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from retrieval_client.contract.base import LEGS, SCHEMA_VERSION
 from retrieval_client.errors import InvalidJob
 from worker.adapters.postgres.feedback import Judgement
-from worker.core.ranking.fusion import CONTRIBUTIONS, weight_of
+from worker.core.ranking.fusion import CONTRIBUTIONS, Usual, weight_of
 from worker.core.ranking.tuning import Example, LegList, tune
 from worker.core.trace import Tracer
 from worker.jobs.answer import trace
@@ -200,13 +200,25 @@ def _judgements(records: Sequence[Record], chunk: str, used: bool, corpus: str |
 
 
 def _can_tell(judged: CorpusFeedback) -> bool:
-    """Return whether more than one leg found chunks; otherwise all weights give the same ranking."""
-    return sum(bool(leg["chunk_ids"]) for leg in judged.legs) > 1
+    """Return whether more than one leg listed chunks; otherwise all weights give the same ranking."""
+    return sum(bool(leg.get("listed", len(leg["chunk_ids"]))) for leg in judged.legs) > 1
 
 
 def _example(judged: CorpusFeedback) -> Example:
-    legs = (LegList(leg["leg"], tuple(leg["chunk_ids"]), tuple(leg["scores"])) for leg in judged.legs)
-    return Example(tuple(legs), frozenset(judged.used))
+    return Example(tuple(map(_leg_list, judged.legs)), frozenset(judged.used))
+
+
+def _leg_list(leg: Mapping[str, Any]) -> LegList:
+    """Return a recorded leg; records of earlier versions have its listed chunks only."""
+    usual = leg.get("usual")
+    return LegList(
+        leg["leg"],
+        tuple(leg["chunk_ids"]),
+        tuple(leg["scores"]),
+        leg.get("listed"),
+        tuple(leg.get("coverage", ())),
+        None if usual is None else Usual(**usual),
+    )
 
 
 def _current(judged: Sequence[CorpusFeedback], weights: Mapping[str, float], method: str) -> dict[str, float]:

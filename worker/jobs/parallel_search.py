@@ -1,4 +1,7 @@
-"""Parallel search: the legs of a job, each search on its own connection, all within one deadline."""
+"""Parallel search: the legs of a job, each search on its own connection, all within one deadline.
+
+Then the same for the scores of what other legs listed.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,30 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from retrieval_client.errors import RetrievalError, TimedOut
+from worker.adapters.postgres.chunk_scores import scores_of
 from worker.adapters.postgres.search import SearchResult, search
 from worker.core.time_budget import OPTIONAL_SHARE
 from worker.core.trace import milliseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from worker.adapters.postgres.chunk_scores import ChunkScore, GivenChunks
     from worker.adapters.postgres.database import Reader
     from worker.adapters.postgres.search import Search
+    from worker.core.ranking.fusion import Usual
     from worker.model import Principal
 
-    # Result of a search, and its duration in milliseconds.
-    Outcome = tuple[SearchResult | RetrievalError, float]
+    # Result of a read, and its duration in milliseconds.
+    Outcome = tuple["Result | RetrievalError", float]
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,21 @@ class Leg:
 
 
 @dataclass(frozen=True, slots=True)
+class ScoredChunks:
+    """Scores of one search beyond those of the chunks that it found; chunks are given by corpus and id.
+
+    Attributes:
+        others: chunk → score, of what only other legs found.
+        coverage: chunk → `ChunkScore.coverage`, of what any leg found.
+        usual: usual distribution of the scores; None where none is known.
+    """
+
+    others: Mapping[tuple[str, str], float]
+    coverage: Mapping[tuple[str, str], float]
+    usual: Usual | None
+
+
+@dataclass(frozen=True, slots=True)
 class LegResult:
     """Result of a leg.
 
@@ -50,12 +74,14 @@ class LegResult:
         found: result of each of its searches; None if it failed, which only an optional leg may.
         error: its error, if it failed.
         duration_ms: duration of its slowest search, see `milliseconds`.
+        scored: by search, what it knows of what any leg found; empty if it was not scored.
     """
 
     name: str
     found: Sequence[SearchResult] | None
     error: RetrievalError | None
     duration_ms: float
+    scored: Sequence[ScoredChunks] = ()
 
 
 class ParallelSearch:
@@ -82,22 +108,66 @@ class ParallelSearch:
             TimedOut: a required leg did not answer before the deadline.
             RetrievalError: a required leg failed; see `Database.read`.
         """
-        now = self._clock()
-        ends = [now + deadline_seconds * (OPTIONAL_SHARE if leg.optional else 1) for leg in legs]
-        first, *rest = ((one, end) for leg, end in zip(legs, ends, strict=True) for one in leg.searches)
-        others = [(self._threads.submit(self._run, caller, *one), one[1]) for one in rest]
-        outcomes = chain([self._run(caller, *first)], (self._wait(*other) for other in others))
+        reads = [
+            (partial(self._search, caller, one), self._share(leg.optional, deadline_seconds))
+            for leg in legs
+            for one in leg.searches
+        ]
+        outcomes = iter(self._in_parallel(reads))
         return [_together(leg, [*islice(outcomes, len(leg.searches))]) for leg in legs]
 
-    def _run(self, caller: Principal, one: Search, end: float) -> Outcome:
+    def score(
+        self, caller: Principal, wanted: Sequence[tuple[GivenChunks, bool]], deadline_seconds: float
+    ) -> list[Mapping[str, ChunkScore] | RetrievalError]:
+        """Score chunks in parallel, the first ones in this thread.
+
+        Args:
+            caller: the caller.
+            wanted: the chunks of one leg and corpus each, and whether the leg is optional.
+            deadline_seconds: deadline of all.
+
+        Returns:
+            The scores of each, see `scores_of`; an error only for an optional leg.
+
+        Raises:
+            TimedOut, RetrievalError: as `run`.
+        """
+        reads = [
+            (partial(scores_of, self._database, caller, chunks), self._share(optional, deadline_seconds))
+            for chunks, optional in wanted
+        ]
+        outcomes = [outcome for outcome, _ in self._in_parallel(reads)]
+        for (_, optional), outcome in zip(wanted, outcomes, strict=True):
+            if isinstance(outcome, RetrievalError) and not optional:
+                raise outcome
+        return outcomes
+
+    @staticmethod
+    def _share(optional: bool, deadline_seconds: float) -> float:
+        return deadline_seconds * (OPTIONAL_SHARE if optional else 1)
+
+    def _search(self, caller: Principal, one: Search, seconds: float) -> SearchResult:
+        (found,) = search(self._database, caller, [one], seconds)
+        return found
+
+    def _in_parallel(self, reads: Sequence[tuple[Callable[[float], Result], float]]) -> list[Outcome[Result]]:
+        """Run reads, each given the time left until its own deadline in seconds; the first one in this thread."""
+        if not reads:
+            return []
+        now = self._clock()
+        first, *rest = ((read, now + seconds) for read, seconds in reads)
+        others = [(self._threads.submit(self._run, read, end), end) for read, end in rest]
+        return [*chain([self._run(*first)], (self._wait(*other) for other in others))]
+
+    def _run(self, read: Callable[[float], Result], end: float) -> Outcome[Result]:
         started = self._clock()
         try:
-            (found,) = search(self._database, caller, [one], end - started)
+            result = read(end - started)
         except RetrievalError as error:
             return error, milliseconds(self._clock() - started)
-        return found, milliseconds(self._clock() - started)
+        return result, milliseconds(self._clock() - started)
 
-    def _wait(self, future: Future[Outcome], end: float) -> Outcome:
+    def _wait(self, future: Future[Outcome[Result]], end: float) -> Outcome[Result]:
         try:
             return future.result(max(0.0, end - self._clock()))
         except LateError:
@@ -110,7 +180,7 @@ class ParallelSearch:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _together(leg: Leg, outcomes: Sequence[Outcome]) -> LegResult:
+def _together(leg: Leg, outcomes: Sequence[Outcome[SearchResult]]) -> LegResult:
     """Combine a leg's searches: it takes as long as the slowest, and fails if one does."""
     found = [one for one, _ in outcomes if isinstance(one, SearchResult)]
     error = next((one for one, _ in outcomes if isinstance(one, RetrievalError)), None)

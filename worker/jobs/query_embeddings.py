@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from retrieval_client.errors import RetrievalError
     from worker.adapters.providers.embedder import Embedder
     from worker.core.prompting.costs import Paid
+    from worker.core.ranking.fusion import Usual
     from worker.core.ranking.vectors import Vector
     from worker.core.time_budget import TimeBudget
     from worker.jobs.corpus_embedders import CorpusEmbedders
@@ -35,12 +36,17 @@ class QueryEmbeddings:
         embedder: the embedder.
         side_calls: runs the optional calls.
         filled: compares the embedder with those that filled the corpora.
+        usual: usual distribution of the embedder's similarities; None where none is known.
 
     Attributes:
         name: the embedder's name and version, for traces.
+        usual: as given.
     """
 
-    def __init__(self, embedder: Embedder, side_calls: SideCalls, filled: CorpusEmbedders) -> None:
+    def __init__(
+        self, embedder: Embedder, side_calls: SideCalls, filled: CorpusEmbedders, usual: Usual | None = None
+    ) -> None:
+        self.usual = usual
         self.name = f"{embedder.name} {embedder.version}"
         self._embedder = embedder
         self._side_calls = side_calls

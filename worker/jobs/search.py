@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from worker.adapters.postgres.fulltext import FullTextSearch
+from retrieval_client.errors import RetrievalError
+from worker.adapters.postgres.chunk_scores import ChunkScore, GivenChunks
+from worker.adapters.postgres.fulltext import FullTextSearch, NoSearch
 from worker.adapters.postgres.search import VectorSearch
-from worker.core.ranking.fusion import RankedLeg
-from worker.jobs.parallel_search import Leg
+from worker.core.ranking.fusion import RankedLeg, usual_words
+from worker.jobs.parallel_search import Leg, ScoredChunks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from worker.adapters.postgres.search import Corpus, Search, SearchResult
+    from worker.core.ranking.fusion import Usual
     from worker.core.ranking.vectors import Vector
     from worker.jobs.parallel_search import LegResult, ParallelSearch
     from worker.model import FilterSet, Principal
@@ -28,12 +32,14 @@ class SearchTarget:
         filters: filters of every leg.
         fetch: number of candidates that each leg fetches.
         extra: number that a required leg fetches in addition: under fusion by similarity this replaces a weight.
+        full_text: False: no sparse leg searches it.
     """
 
     corpus: Corpus
     filters: FilterSet
     fetch: int
     extra: int = 0
+    full_text: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +92,55 @@ def search_legs(
     return runner.run(caller, legs, deadline_seconds)
 
 
+def scored_by_each(
+    runner: ParallelSearch,
+    caller: Principal,
+    targets: Sequence[SearchTarget],
+    requests: Sequence[LegRequest],
+    found: Sequence[LegResult],
+    deadline_seconds: float,
+    usual: Usual | None,
+) -> list[LegResult]:
+    """Return the legs with their scores of what only other legs found, by one further statement a leg and corpus.
+
+    Of a leg of vectors, a full-text search with the same vector has returned them already. A chunk without a word of
+    the query has score 0; one without an embedding has no score in a leg of vectors.
+
+    Args:
+        runner: runs the statements in parallel.
+        caller: the caller.
+        targets: the corpora, in order of precedence.
+        requests: the legs, in order of precedence.
+        found: the result of each.
+        deadline_seconds: deadline of all scores.
+        usual: usual distribution of similarities; None where none is known.
+
+    Raises:
+        RetrievalError: scores of a required leg failed; an optional one has failed then.
+    """
+    searched = [
+        [_Scoring(request, target, result, usual) for target, result in zip(targets, leg.found or (), strict=False)]
+        for request, leg in zip(requests, found, strict=True)
+    ]
+    for i in range(len(targets)):
+        of_corpus = [leg[i] for leg in searched if leg]
+        for scoring in of_corpus:
+            scoring.meet(of_corpus)
+    unscored = [scoring for leg in searched for scoring in leg if scoring.missing]
+    wanted = [(scoring.chunks, bool(scoring.request.without)) for scoring in unscored]
+    for scoring, outcome in zip(unscored, runner.score(caller, wanted, deadline_seconds), strict=True):
+        scoring.take(outcome)
+    return [_scored(leg, scorings) for leg, scorings in zip(found, searched, strict=True)]
+
+
 def ranked_legs(found: Sequence[LegResult], targets: Sequence[int]) -> list[RankedLeg]:
     """Return the ranked lists of legs over some of their targets, given by index; failed legs are left out."""
-    return [_ranked(leg.name, leg.found[i]) for leg in found if leg.found is not None for i in targets]
+    return [
+        _ranked(leg.name, leg.found[i], leg.scored[i] if leg.scored else None)
+        for leg in found
+        if leg.found is not None
+        for i in targets
+    ]
 
 
 def statistics_of(leg: LegResult) -> list[dict[str, Any] | None]:
@@ -102,6 +154,8 @@ def statistics_of(leg: LegResult) -> list[dict[str, Any] | None]:
 
 def _search(request: LegRequest, target: SearchTarget, vectors: bool) -> Search:
     fetch = target.fetch if request.without else target.fetch + target.extra
+    if request.kind == "sparse" and not target.full_text:
+        return NoSearch(target.corpus)
     if request.kind == "sparse":
         return FullTextSearch(
             target.corpus, request.text, request.vector, fetch, target.filters, vectors=vectors, with_text=True
@@ -111,7 +165,83 @@ def _search(request: LegRequest, target: SearchTarget, vectors: bool) -> Search:
     return VectorSearch(target.corpus, request.vector, fetch, target.filters, vectors=vectors, with_text=True)
 
 
-def _ranked(name: str, found: SearchResult) -> RankedLeg:
+def _ranked(name: str, found: SearchResult, scored: ScoredChunks | None) -> RankedLeg:
+    known = {} if scored is None else {one.name: getattr(scored, one.name) for one in dataclasses.fields(scored)}
     if found.scores is None:
-        return RankedLeg.dense(name, found.candidates)
-    return RankedLeg(name, tuple(found.candidates), tuple(found.scores))
+        return RankedLeg.dense(name, found.candidates, **known)
+    return RankedLeg(name, tuple(found.candidates), tuple(found.scores), **known)
+
+
+class _Scoring:
+    """Scores by one leg of the candidates of one corpus, as they become known.
+
+    Args:
+        request: the leg.
+        target: the corpus.
+        found: what the leg found there.
+        usual: usual distribution of similarities.
+
+    Attributes:
+        request: as given.
+        candidates: what the leg found.
+        missing: ids of the chunks to be scored.
+        error: error of the scoring, if it failed.
+    """
+
+    def __init__(self, request: LegRequest, target: SearchTarget, found: SearchResult, usual: Usual | None) -> None:
+        self.request = request
+        self.missing: list[str] = []
+        self.error: RetrievalError | None = None
+        self._corpus = target.corpus
+        self._own = {candidate.chunk.id for candidate in found.candidates}
+        self.candidates = found.candidates
+        self._has_words = request.kind == "sparse" and target.full_text
+        self._scores: dict[str, ChunkScore] = {}
+        self._usual = usual if request.kind == "dense" else None
+        self._has_statistics = found.statistics is not None
+
+    @property
+    def chunks(self) -> GivenChunks:
+        """The chunks to be scored."""
+        vector = None if self.request.kind == "sparse" else self.request.vector
+        return GivenChunks(self._corpus, self.missing, self.request.text if vector is None else vector)
+
+    def meet(self, legs: Sequence[_Scoring]) -> None:
+        """Note what all legs found: similarities to the same vector are known, other scores are missing."""
+        found = {candidate.chunk.id: None for leg in legs for candidate in leg.candidates}
+        if self.request.kind == "sparse":
+            self.missing = [*found] if self._has_words and len(legs) > 1 else []
+            return
+        same = [leg for leg in legs if leg.request.vector is self.request.vector]
+        for candidate in (candidate for leg in same for candidate in leg.candidates):
+            if candidate.similarity is not None:
+                self._scores[candidate.chunk.id] = ChunkScore(candidate.similarity)
+        self.missing = [chunk_id for chunk_id in found if chunk_id not in self._scores]
+
+    def take(self, outcome: Mapping[str, ChunkScore] | RetrievalError) -> None:
+        """Note the scores of the missing chunks, or why there are none."""
+        if isinstance(outcome, RetrievalError):
+            self.error = outcome
+            return
+        if self._has_words:
+            self._scores |= dict.fromkeys(self.missing, ChunkScore(0.0))
+            if self._has_statistics:
+                self._usual = usual_words(max((one.query_idf for one in outcome.values()), default=0.0))
+        self._scores |= outcome
+
+    def result(self) -> ScoredChunks:
+        """Return what is known."""
+        name = self._corpus.name
+        return ScoredChunks(
+            {(name, chunk_id): one.score for chunk_id, one in self._scores.items() if chunk_id not in self._own},
+            {(name, chunk_id): one.coverage for chunk_id, one in self._scores.items() if one.coverage},
+            self._usual,
+        )
+
+
+def _scored(leg: LegResult, scorings: Sequence[_Scoring]) -> LegResult:
+    """Return a leg with its scores, or as failed."""
+    error = next((scoring.error for scoring in scorings if scoring.error is not None), None)
+    if error is not None:
+        return dataclasses.replace(leg, found=None, error=error)
+    return dataclasses.replace(leg, scored=[scoring.result() for scoring in scorings])

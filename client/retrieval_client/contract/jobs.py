@@ -11,6 +11,7 @@ from typing_extensions import Self, TypedDict, TypeVar, Unpack
 from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.base import (
     DEFAULT_K,
+    LEGS,
     MAX_BATCH,
     MAX_K,
     MIN_K,
@@ -202,7 +203,8 @@ class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
         query_embedding: embedding of the query, if the backend has it; see `EMBEDDING_SCHEMA`.
         context: the text that the user is working on; its keywords widen the second search. Empty: no second search.
         searches: the corpora, each once; default those of the worker's settings.
-        legs: `primary` (the query), `contextual` (query and keywords), `sparse` (full text).
+        legs: `primary` (the query), `contextual` (query and keywords), `sparse` (full text); default all, but without
+            `sparse` for a corpus without a column of full text.
         fusion: method that combines the legs: `similarity`, reciprocal ranks (`rrf`), or `weighted` scores; default the
             worker's `hybrid.fusion`.
         rrf_k: constant of `rrf`: a chunk at rank r of a leg gets its weight / (rrf_k + r). Others ignore it.
@@ -218,7 +220,7 @@ class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
     query_embedding: Embedding = None
     context: StrictStr = ""
     searches: Annotated[list[HybridSearch], Field(min_length=1, max_length=MAX_SEARCHES)] | None = None
-    legs: Annotated[list[LegName], Field(min_length=1, max_length=3)] = ["primary", "contextual"]
+    legs: Annotated[list[LegName], Field(min_length=1, max_length=3)] = [*LEGS]
     fusion: Literal["similarity", "rrf", "weighted"] | None = None
     rrf_k: Annotated[StrictInt, Field(ge=1, le=1_000_000), WHOLE] = 60
     weights: dict[LegName, Annotated[Number, Field(ge=0, le=1_000_000)]] | None = None

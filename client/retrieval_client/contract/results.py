@@ -120,7 +120,10 @@ class TopKBatch(Answer):
 
 
 class LegScore(Result):
-    """Score of a chunk in one leg: the leg's own score (higher is better) and its rank there, from 1."""
+    """Score of a chunk in one leg: the leg's own score (higher is better) and its rank there, from 1.
+
+    Under `weighted`, every leg scores every candidate: those that it did not find itself rank after those that it did.
+    """
 
     leg: str
     score: float

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from fractions import Fraction
 from itertools import permutations
@@ -11,7 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.ranking.fusion import FUSIONS, RankedLeg, identity, min_max, rrf, similarity, weighted
+from worker.core.ranking.fusion import (
+    FUSIONS,
+    OTHER_WEIGHT,
+    RankedLeg,
+    Usual,
+    identity,
+    min_max,
+    rrf,
+    similarity,
+    weighted,
+    weights_used,
+)
 from worker.core.ranking.total_order import id_key
 from worker.model import Candidate, Chunk, LegScore
 
@@ -41,6 +53,14 @@ def leg(name: str, found: Mapping[str, float], corpus: str = "") -> RankedLeg:
 
 def legs(found: Sequence[Mapping[str, float]]) -> list[RankedLeg]:
     return [leg(name, one) for name, one in zip(NAMES, found, strict=False)]
+
+
+def scored(
+    name: str, found: Mapping[str, float], others: Mapping[str, float] | None = None, usual: Usual | None = None
+) -> RankedLeg:
+    """A leg that also knows its scores of what others list."""
+    known = {("", chunk_id): score for chunk_id, score in (others or {}).items()}
+    return dataclasses.replace(leg(name, found), others=known, usual=usual)
 
 
 def ids(candidates: Sequence[Candidate]) -> list[str]:
@@ -101,43 +121,76 @@ def test_rrf_takes_another_constant() -> None:
 @pytest.mark.parametrize(("best", "share"), [(0.45, 0.0), (0.5, 0.0), (0.55, 0.5), (0.6, 1.0), (0.9, 1.0)])
 def test_a_context_counts_by_how_much_nearer_it_brings_the_query(name: str, best: float, share: float) -> None:
     """The leg has the whole default weight from 0.1 of similarity on, and none where nothing is nearer than before."""
-    merged = weighted([leg("dense", {"1": 0.5, "2": 0.25}), leg(name, {"3": best, "4": 0.125})])
-    assert fused(merged) == pytest.approx({"1": 0.8, "2": 0.0, "3": 0.4 * share, "4": 0.0})
+    lists = [leg("dense", {"1": 0.5, "2": 0.25}), leg(name, {"3": best, "4": 0.125})]
+    assert weights_used("weighted", lists, {}) == pytest.approx({"dense": 0.7, name: OTHER_WEIGHT * share})
 
 
 def test_a_weight_that_is_named_counts_in_full() -> None:
     """A context that brings nothing near is ranked as the caller wants it."""
-    merged = weighted(
-        [leg("primary", {"1": 0.5, "2": 0.25}), leg("contextual", {"3": 0.3, "4": 0.2})], {"contextual": 1}
-    )
-    assert fused(merged)["3"] == 1.0
+    lists = [leg("primary", {"1": 0.5, "2": 0.25}), leg("contextual", {"3": 0.3, "4": 0.2})]
+    assert weights_used("weighted", lists, {"contextual": 1}) == {"primary": 0.7, "contextual": 1}
 
 
 @pytest.mark.parametrize("others", [[], [leg("primary", {})], [leg("sparse", {"1": 0.9})]])
 def test_a_context_has_its_whole_weight_where_no_vector_leg_can_be_compared(others: list[RankedLeg]) -> None:
     """Words have scores of another unit."""
-    merged = weighted([*others, leg("contextual", {"3": 0.3, "4": 0.2})])
-    assert fused(merged)["3"] == 0.4
+    lists = [*others, leg("contextual", {"3": 0.3, "4": 0.2})]
+    assert weights_used("weighted", lists, {})["contextual"] == OTHER_WEIGHT
 
 
 def test_a_context_is_compared_over_all_corpora() -> None:
     """A corpus in which nothing is near does not decide for the others."""
     lists = [leg("dense", {"1": 0.5}, "a"), leg("dense", {"1": 0.1}, "b"), leg("context", {"2": 0.1}, "a")]
-    assert fused(weighted([*lists, leg("context", {"3": 0.55, "4": 0.2}, "b")]))["3"] == pytest.approx(0.2)
+    lists.append(leg("context", {"3": 0.55, "4": 0.2}, "b"))
+    assert weights_used("weighted", lists, {})["context"] == pytest.approx(OTHER_WEIGHT / 2)
 
 
-def test_weighted_normalises_each_leg() -> None:
-    """(score - lowest) / (highest - lowest) per leg, 0.8 of the primary and 0.4 of the contextual."""
-    merged = weighted([leg("primary", PRIMARY), leg("contextual", CONTEXTUAL)], {"contextual": 0.4})
-    expected = {
-        "2": 0.8 * 0.5 + 0.4 * 1.0,
-        "1": 0.8 * 1.0,
-        "4": 0.4 * (0.87 - 0.82) / (0.88 - 0.82),
-        "3": 0.0,
-        "5": 0.0,
-    }
-    assert ids(merged) == list(expected)
-    assert fused(merged) == pytest.approx(expected, rel=1e-12)
+def test_weighted_compares_every_candidate_by_every_leg() -> None:
+    """A leg's score of a chunk that only another leg lists counts as one of its own."""
+    primary = scored("primary", {"1": 0.5, "2": 0.4}, {"3": 0.3})
+    sparse = scored("sparse", {"3": 4.0, "2": 2.0}, {"1": 0.0})
+    merged = weighted([primary, sparse], {"primary": 0.5, "sparse": 0.5})
+    step = math.sqrt(1.5) / 2  # one of three equal steps is so many deviations
+    assert fused(merged) == pytest.approx({"1": 0.0, "2": 0.0, "3": 0.0}, abs=1e-12)
+    assert fused(weighted([primary, sparse], {"primary": 0.6, "sparse": 0.4})) == pytest.approx(
+        {"1": 0.4 * step, "2": 0.0, "3": -0.4 * step}
+    )
+    assert merged[0].scores.legs == (LegScore("primary", 0.5, 1), LegScore("sparse", 0.0, 3))
+    assert merged[2].scores.legs == (LegScore("primary", 0.3, 3), LegScore("sparse", 4.0, 1))
+
+
+def test_a_leg_that_tells_nothing_apart_counts_little() -> None:
+    """By the usual deviation, small differences stay small; by their own, they would count like any."""
+    primary = scored("primary", {"1": 0.41, "2": 0.4}, usual=Usual(0.1))
+    sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=Usual(1.0))
+    assert ids(weighted([primary, sparse])) == ["2", "1"]
+    assert ids(weighted([scored("primary", {"1": 0.41, "2": 0.4}), scored("sparse", {"2": 2.0, "1": 1.0})])) == [
+        "1",
+        "2",
+    ]
+
+
+def test_similarities_count_less_where_everything_is_near() -> None:
+    """An embedder finds texts of a language that it does not know all alike: the words decide."""
+    usual = Usual(0.1, 0.2)
+    sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=Usual(1.0))
+    assert ids(weighted([scored("primary", {"1": 0.3, "2": 0.1}, usual=usual), sparse])) == ["1", "2"]
+    assert ids(weighted([scored("primary", {"1": 0.9, "2": 0.7}, usual=usual), sparse])) == ["2", "1"]
+
+
+def test_a_chunk_with_the_whole_query_counts_more() -> None:
+    """An identifier stands in one chunk, and vectors prefer another."""
+    primary = scored("primary", {"1": 0.6, "2": 0.4}, usual=Usual(0.1))
+    sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=Usual(1.0))
+    assert ids(weighted([primary, sparse])) == ["1", "2"]
+    whole = dataclasses.replace(sparse, coverage={("", "2"): 1.0, ("", "1"): 0.5})
+    assert ids(weighted([primary, whole])) == ["2", "1"]
+
+
+def test_a_chunk_without_a_score_counts_as_the_lowest_of_its_leg() -> None:
+    """As one without an embedding, or what another search has removed meanwhile."""
+    merged = weighted([scored("primary", {"1": 0.5, "2": 0.25}), scored("sparse", {"3": 1.0}, {"1": 0.0, "2": 0.0})])
+    assert fused(merged)["2"] == pytest.approx(fused(merged)["3"] - 0.3 * 3 / math.sqrt(2))  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -278,7 +331,12 @@ def test_an_empty_leg_costs_nothing(fuse: Fusion, found: dict[str, float], given
     assert fuse([leg("contextual", {}), leg("primary", found)], given_weights) == alone
 
 
-@methods
+def weighted_as_usual(legs: Sequence[RankedLeg], weights: Mapping[str, float]) -> list[Candidate]:
+    """By deviations that do not depend on the candidates: one that rises would else bring others closer together."""
+    return weighted([dataclasses.replace(one, usual=Usual(0.5)) for one in legs], weights)
+
+
+@pytest.mark.parametrize("fuse", [similarity, rrf, weighted_as_usual])
 @given(found=st.lists(st.dictionaries(st.integers(1, 9).map(str), scores, min_size=1), min_size=1, max_size=3),
        given_weights=weights, data=st.data())  # fmt: skip
 def test_a_better_place_in_a_leg_is_never_a_worse_one_in_the_end(
@@ -299,5 +357,5 @@ def test_lists_of_one_leg_over_several_corpora_are_scaled_together() -> None:
     """A corpus with nothing near does not get a first place for its best."""
     near = RankedLeg("dense", tuple(candidate(name) for name in "ab"), (0.9, 0.5))
     far = RankedLeg("dense", tuple(candidate(name) for name in "cd"), (0.2, 0.1))
-    merged = weighted([near, far], {"dense": 1.0})
-    assert fused(merged) == pytest.approx({"a": 1.0, "b": 0.5, "c": 0.125, "d": 0.0})
+    lists = [dataclasses.replace(one, usual=Usual(0.1)) for one in (near, far)]
+    assert fused(weighted(lists, {"dense": 1.0})) == pytest.approx({"a": 4.75, "b": 0.75, "c": -2.25, "d": -3.25})

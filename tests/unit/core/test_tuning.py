@@ -86,9 +86,9 @@ def test_without_evidence_nothing_moves(method: str, found: list[Example]) -> No
 
 
 def test_without_current_weights_the_methods_defaults_are_compared() -> None:
-    """0.6 and 0.4 for scores, the same for all for ranks."""
+    """0.7 and 0.4 for scores, the same for all for ranks."""
     agreed = [example("abc", "abc", "a")]
-    assert tune(agreed, {}).weights == {"primary": 0.8, "contextual": 0.4}
+    assert tune(agreed, {}).weights == {"primary": 0.7, "contextual": 0.4}
     assert tune(agreed, {}, method="rrf").weights == {"primary": 1.0, "contextual": 1.0}
 
 

@@ -23,7 +23,7 @@ MAX_CHARACTERS = 2000
 Ranking compares each of its words with each chunk, and Postgres fails at some ten thousand words."""
 
 _ALL_WORDS, _ANY_WORD, _RARE_WORDS, _COMMON_WORDS = "all_words", "any_word", "rare_words", "common_words"
-_NO_WORDS = "no_words"
+_NO_WORDS, _NO_FULL_TEXT = "no_words", "no_full_text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,22 @@ class FullTextSearch:
             [float(row[1]) for row in found],
             None if chunks is None else WordStatistics(chunks, age, of_tenant),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class NoSearch:
+    """Nothing instead of a full-text search, for a corpus without full text; see `Search`."""
+
+    corpus: Corpus
+
+    def statements(self) -> list[Statement]:
+        """See `Search`."""
+        return []
+
+    def read(self, results: Sequence[list[Row]]) -> SearchResult:
+        """See `Search`."""
+        del results
+        return SearchResult([], _NO_FULL_TEXT, 0, 0, 0, scores=[])
 
 
 def _method(words: int, searched: int, loosely: bool | None) -> str:

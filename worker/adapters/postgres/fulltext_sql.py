@@ -27,6 +27,7 @@ from psycopg import sql
 
 from worker.adapters.postgres.filters import all_of
 from worker.adapters.postgres.statements import FEW_ROWS_SETTING, render
+from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,7 +162,7 @@ _RANKED = """
          FROM (
            SELECT c.{key} AS id, ts_delete({document}, '') AS document
              FROM {table} AS c
-            WHERE {when} AND (SELECT {asked} FROM asked) IS NOT NULL AND {where}
+            WHERE (SELECT {asked} FROM asked) IS NOT NULL AND {where}
               AND {document} @@ (SELECT {asked} FROM asked)
            OFFSET 0
          ) AS matching OFFSET 0
@@ -196,6 +197,24 @@ SELECT asked.words, asked.searched, statistics.chunks, of_tenant, age, compared.
 """
 
 
+# Chunks that vectors found need no word of the query; those with an excluded word have no score, as they do not match.
+_SCORES = """
+WITH {parsed}, {given}
+SELECT id::text, score,
+       CASE WHEN document @@ (SELECT strict FROM parsed) THEN 1
+            ELSE {scattered} * (SELECT round((sum(idf) FILTER (WHERE document @@ query) / sum(idf)) * 1e9) / 1e9
+                                  FROM words) END,
+       (SELECT sum(idf) FROM words)
+  FROM {ranked} AS ranked
+  JOIN (SELECT c.{key} AS id, {document} AS document FROM {table} AS c WHERE {is_given}) AS chunk USING (id)
+"""
+_SCATTERED = 0.8
+"""Coverage by a chunk that has all words of the query, but not its phrases: `max_num_fields` is one of its parts."""
+_NOT_EXCLUDED = """
+coalesce({document} @@ (SELECT string_agg(DISTINCT excluded, ' & ')::tsquery FROM operands), true)
+"""
+
+
 def best_matching(corpus: Statements, filters: FilterSet, vectors: bool, with_text: bool = False) -> bytes:
     """Compose the statement for the ``k`` chunks that match a text best.
 
@@ -211,6 +230,31 @@ def best_matching(corpus: Statements, filters: FilterSet, vectors: bool, with_te
     """
     return corpus.cached(
         ("matching", vectors, with_text), filters, lambda: _compose(corpus, filters, vectors, with_text)
+    )
+
+
+def scores_of_given(corpus: Statements) -> bytes:
+    """Compose the statement for the BM25 scores of given chunks, whichever of the query's words they have.
+
+    Its rows are (id as text, score, coverage, sum of the idf of the query's words) of the visible ones with any word.
+    Coverage is 1 where the whole query matches, else `_SCATTERED` times the share of its words, weighted by idf. Its
+    parameters are those of `Statements.given_values`, ``text`` and ``k``, the number of ids.
+    """
+    where = [corpus.is_given, sql.SQL(_NOT_EXCLUDED).format(document=document(corpus.settings))]
+    return corpus.cached(
+        ("word scores",),
+        NO_FILTERS,
+        lambda: render(
+            _SCORES,
+            parsed=_asked(corpus, sql.SQL("true")),
+            given=corpus.given(sql.SQL("FROM parsed")),
+            ranked=_ranked_where(corpus, "whole", all_of(where)),
+            scattered=_number(_SCATTERED),
+            document=document(corpus.settings),
+            key=sql.Identifier(corpus.settings.columns.id),
+            is_given=corpus.is_given,
+            **corpus.names,
+        ),
     )
 
 
@@ -277,25 +321,26 @@ def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
 
 def _ranked(corpus: Statements, asked: str, branches: Sequence[sql.Composable], when: sql.Composable) -> sql.Composable:
     """Compose the best matches of one of the two queries; only one of the branches is run, the last if many match."""
-    weights = corpus.search
     *few, many = branches
     if corpus.signature:
         many = all_of([many, _may_match(corpus, corpus.signature, asked)])
-    return sql.SQL("UNION ALL").join(
-        sql.SQL(_RANKED).format(
-            asked=sql.Identifier(asked),
-            document=document(corpus.settings),
-            when=when,
-            where=where,
-            count=sql.SQL(_COUNT).format(document=sql.SQL("document")),
-            count_in_headings=sql.SQL(_COUNT).format(document=sql.SQL("headings")),
-            k1=_number(weights.bm25_k1),
-            b=_number(weights.bm25_b),
-            heading_weight=_number(weights.heading_weight - 1),
-            key=sql.Identifier(corpus.settings.columns.id),
-            **corpus.names,
-        )
-        for where in (*few, many)
+    return sql.SQL("UNION ALL").join(_ranked_where(corpus, asked, all_of([when, where])) for where in (*few, many))
+
+
+def _ranked_where(corpus: Statements, asked: str, where: sql.Composable) -> sql.Composable:
+    """Compose the best matches of a query, a column of `asked`, among the chunks that meet a condition."""
+    weights = corpus.search
+    return sql.SQL(_RANKED).format(
+        asked=sql.Identifier(asked),
+        document=document(corpus.settings),
+        where=where,
+        count=sql.SQL(_COUNT).format(document=sql.SQL("document")),
+        count_in_headings=sql.SQL(_COUNT).format(document=sql.SQL("headings")),
+        k1=_number(weights.bm25_k1),
+        b=_number(weights.bm25_b),
+        heading_weight=_number(weights.heading_weight - 1),
+        key=sql.Identifier(corpus.settings.columns.id),
+        **corpus.names,
     )
 
 

@@ -66,7 +66,8 @@ class SearchResult:
     Attributes:
         candidates: the best ``k``, in total order.
         method: ``index`` or ``exact``; of full text, ``all_words``, ``any_word``, ``rare_words`` (any of the rarer
-            ones), ``common_words`` (none: each word is too common to be searched) or ``no_words`` (it has none).
+            ones), ``common_words`` (none: each word is too common to be searched), ``no_words`` (it has none) or
+            ``no_full_text`` (the corpus has none, and was not searched).
         fetched: number of candidates compared for the exact order.
         corpus_rows: rows of the corpus as Postgres estimates them; 0 if not asked.
         ef_search: HNSW's search width; 0 where no index was used.

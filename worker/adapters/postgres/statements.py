@@ -181,6 +181,43 @@ class Statements:
             lambda: self._compose_nearest(filters, fetch, vectors, widen, with_text),
         )
 
+    # --- scores of given chunks -----------------------------------------------------------------
+
+    @cached_property
+    def distances(self) -> bytes:
+        """Compose the distances of given chunks: rows of (id as text, distance). See `given_values` and ``query``."""
+        return render(
+            "WITH {given} SELECT c.{key}::text, c.{embedding} OPERATOR({pgvector}.<=>) %(query)s"
+            " FROM {table} AS c WHERE {is_given}",
+            given=self.given(sql.SQL("")),
+            key=sql.Identifier(self.settings.columns.id),
+            is_given=self.is_given,
+            **self.names,
+        )
+
+    def given(self, source: sql.Composable) -> sql.Composable:
+        """Compose the common table expression `given` of chunk ids; ``source``: a FROM clause to be read before."""
+        return sql.SQL(
+            "given AS MATERIALIZED (SELECT {ids} AS ids, pg_catalog.set_config({few_rows}, 'on', true) {source})"
+        ).format(
+            ids=sql.SQL(_IDS).format(type=sql.SQL(self.key_type)),
+            few_rows=sql.Literal(FEW_ROWS_SETTING),
+            source=source,
+        )
+
+    @property
+    def is_given(self) -> sql.Composable:
+        """The condition that a chunk ``c`` is one of `given`."""
+        return sql.SQL("c.{} = ANY ((SELECT ids FROM given)::{}[])").format(
+            sql.Identifier(self.settings.columns.id), sql.SQL(self.key_type)
+        )
+
+    def given_values(self, ids: Collection[str]) -> dict[str, Any]:
+        """Return the parameters of `given`; ids are those of chunks that this corpus returned."""
+        return {"ids": json.dumps([*ids])}
+
+    # --- the search by vectors ------------------------------------------------------------------
+
     def over_fetch(self, k: int) -> int:
         """Return the number that the index returns before the exact order and the cut: at least ``2 * k``.
 

@@ -1,5 +1,8 @@
 """Fusion of several ranked lists into one, by one of three methods.
 
+A leg lists its best chunks, and may also know its score of chunks that only other legs listed: `weighted` compares all
+candidates by the scores of all legs.
+
 Legs are in order of precedence: the first is the primary. Of two chunks with the same fused value, the one that an
 earlier leg found is first; within one leg, the one it ranked higher. No two chunks share leg and rank, so every fused
 order is total; the ranks themselves are total by `worker.core.ranking`.
@@ -11,8 +14,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from worker.core.ranking.total_order import descending
 from worker.model import LegScore, ScoreBreakdown
@@ -23,14 +27,22 @@ if TYPE_CHECKING:
     from worker.model import Candidate
 
     Fusion = Callable[[Sequence["RankedLeg"], Mapping[str, float], int], list[Candidate]]
+    # Name of a leg, chunks, and what it adds to the sum of each before its weight.
+    Contribution = tuple[str, Sequence["Key"], Sequence[float]]
 
 RRF_K = 60
 """Constant of reciprocal rank fusion: the higher, the less the first ranks differ (60 in Cormack et al. 2009)."""
 
-PRIMARY_WEIGHT, SPARSE_WEIGHT, OTHER_WEIGHT = 0.8, 0.2, 0.4
+PRIMARY_WEIGHT, SPARSE_WEIGHT, OTHER_WEIGHT = 0.7, 0.3, 0.4
 """Default weights in a weighted sum of scores: of the query's own vector, of words, and of any other vector.
 
-Measured on three labelled sets: `benchmarks/results/quality.md`."""
+Measured on nine labelled sets: `benchmarks/results/fusion.md`."""
+
+DEPTH = 50
+"""Chunks that each leg lists by default for a weighted sum."""
+
+WHOLE_QUERY = 6.0
+"""What a chunk that the whole query matches has in addition to its BM25 score in a weighted sum; see `ScoreList`."""
 
 _PLACES = 12
 """Decimal places of a convex sum: equal sums stay equal whatever the order of their terms."""
@@ -44,6 +56,67 @@ _NO_WEIGHTS: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
+class Usual:
+    """Usual distribution of a leg's scores among the candidates of one query, measured over labelled sets.
+
+    Attributes:
+        deviation: standard deviation, above 0.
+        mean: mean of similarities, below 1; None for other scores.
+    """
+
+    deviation: float
+    mean: float | None = None
+
+
+LONG_QUERY = 30.0
+"""Sum of the idf of a query's words from which its BM25 scores are usually higher."""
+
+
+def usual_words(query_idf: float) -> Usual:
+    """Return the usual distribution of BM25 scores for a query, by the sum of the idf of its words.
+
+    >>> usual_words(12.0), usual_words(120.0)
+    (Usual(deviation=0.9, mean=None), Usual(deviation=1.8, mean=None))
+    """
+    return Usual(round(0.9 * math.sqrt(max(1.0, query_idf / LONG_QUERY)), _PLACES))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreList(Generic[Key]):
+    """Scores of one list of a leg, by any keys of the chunks.
+
+    Attributes:
+        name: the leg's name.
+        listed: the listed chunks, best first, each once.
+        scores: the score of each.
+        others: chunk → score, of chunks that only other legs list.
+        coverage: chunk → how much of the query it has, 0-1; for full text.
+        usual: usual distribution of the scores; None where none is known.
+    """
+
+    name: str
+    listed: Sequence[Key]
+    scores: Sequence[float]
+    others: Mapping[Key, float] = field(default_factory=dict)
+    coverage: Mapping[Key, float] = field(default_factory=dict)
+    usual: Usual | None = None
+
+    @property
+    def known(self) -> dict[Key, float]:
+        """All scores, the listed chunks' first."""
+        return {**dict(zip(self.listed, self.scores, strict=True)), **self.others}
+
+    @property
+    def compared(self) -> dict[Key, float]:
+        """All scores, raised where a chunk has nearly the whole query: an identifier may stand in one chunk only."""
+        return {chunk: score + WHOLE_QUERY * self._covered(chunk) for chunk, score in self.known.items()}
+
+    def _covered(self, chunk: Key) -> float:
+        squared = self.coverage.get(chunk, 0.0) ** 2
+        return squared * squared
+
+
+@dataclass(frozen=True, slots=True)
 class RankedLeg:
     """Ranked list of one leg.
 
@@ -51,6 +124,8 @@ class RankedLeg:
         name: the leg's name; legs over different corpora may share one.
         candidates: best first, each chunk once.
         scores: the leg's own score of each, finite, in its own unit; higher is better.
+        others: chunk → its score, likewise, of chunks that only other legs list.
+        coverage: as of `ScoreList`, like ``usual``.
 
     Raises:
         ValueError: not one finite score per candidate, or a chunk is listed twice.
@@ -59,18 +134,27 @@ class RankedLeg:
     name: str
     candidates: tuple[Candidate, ...]
     scores: tuple[float, ...]
+    others: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    coverage: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    usual: Usual | None = None
 
     def __post_init__(self) -> None:
         if len(self.scores) != len(self.candidates) or not all(map(math.isfinite, self.scores)):
             raise ValueError(f"leg {self.name}: expected one finite score for each candidate")
-        if len({*map(identity, self.candidates)}) < len(self.candidates):
+        if len({*map(identity, self.candidates), *self.others}) < len(self.candidates) + len(self.others):
             raise ValueError(f"leg {self.name}: expected each chunk once")
 
+    @property
+    def score_list(self) -> ScoreList[tuple[str, str]]:
+        """Its scores alone, by `identity`."""
+        listed = [*map(identity, self.candidates)]
+        return ScoreList(self.name, listed, self.scores, self.others, self.coverage, self.usual)
+
     @classmethod
-    def dense(cls, name: str, candidates: Iterable[Candidate]) -> RankedLeg:
+    def dense(cls, name: str, candidates: Iterable[Candidate], **known: Any) -> RankedLeg:
         """Make a leg of a vector search: its scores are the similarities; candidates without one are left out."""
-        known = [(candidate, candidate.similarity) for candidate in candidates if candidate.similarity is not None]
-        return cls(name, tuple(candidate for candidate, _ in known), tuple(score for _, score in known))
+        pairs = [(candidate, candidate.similarity) for candidate in candidates if candidate.similarity is not None]
+        return cls(name, tuple(candidate for candidate, _ in pairs), tuple(score for _, score in pairs), **known)
 
     @classmethod
     def scored(cls, name: str, found: Iterable[tuple[Candidate, float]], key: Callable[[str], Any]) -> RankedLeg:
@@ -118,7 +202,7 @@ def rrf(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS, r
         weights: by leg name, 0 or more; 1 where none is given.
         rrf_k: 1 or more.
     """
-    return _by_sum("rrf", legs, weights, [reciprocal_ranks(leg.scores, rrf_k) for leg in legs])
+    return _by_sum(legs, weights_used("rrf", legs, weights), partial(ranks_of, rrf_k=rrf_k))
 
 
 def weighted(
@@ -126,17 +210,17 @@ def weighted(
     weights: Mapping[str, float] = _NO_WEIGHTS,
     rrf_k: int = RRF_K,  # noqa: ARG001 -- one signature for all
 ) -> list[Candidate]:
-    """Fuse by the weighted sum of scores scaled to 0-1 by `min_max`; a leg without the chunk adds 0.
+    """Fuse by the weighted sum of `standardised` scores, each leg's over the candidates of all legs.
 
-    Lists of one leg over several corpora are scaled together, so that a corpus with nothing near stays low. Bruch, Gai,
-    Ingber: "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023, compare this convex combination to RRF.
+    Lists of one leg over several corpora are scaled together, so that a corpus with nothing near stays low. Why so:
+    docs/quality.md.
 
     Args:
         legs: in order of precedence.
         weights: by leg name, 0 or more; where none is given, see `weight_of` and, for a leg of the context, `fit_of`.
         rrf_k: has no effect.
     """
-    return _by_sum("weighted", legs, weights_used("weighted", legs, weights), _scaled_by_leg(legs))
+    return _by_sum(legs, weights_used("weighted", legs, weights), standard_scores_of)
 
 
 FUSIONS: Mapping[str, Fusion] = {"similarity": similarity, "rrf": rrf, "weighted": weighted}
@@ -150,6 +234,32 @@ returns candidates best first."""
 def reciprocal_ranks(scores: Sequence[float], rrf_k: int = RRF_K) -> list[float]:
     """Return 1 / (rrf_k + rank) for each position of a list, ranks from 1; only the length of the list matters."""
     return [1.0 / (rrf_k + rank) for rank in range(1, len(scores) + 1)]
+
+
+def standardised(scores: Sequence[float | None], usual: Usual | None = None) -> list[float]:
+    """Return each score's distance from their mean, in standard deviations; None counts as the lowest score.
+
+    The deviation is the usual one, so that a leg whose scores tell little apart counts little; without one, that of
+    these scores. Where similarities are higher than usual on average, everything is near, and nearness says less (the
+    text may be of a language that the embedder does not know): they count as the square of what is left above the mean.
+
+    >>> standardised([3.0, 1.0, None]), standardised([0.5, 0.5]), standardised([None])
+    ([1.414213562373, -0.707106781187, -0.707106781187], [0.0, 0.0], [0.0])
+    >>> standardised([0.3, 0.1], Usual(0.1)), standardised([0.7, 0.5], Usual(0.1, 0.2))
+    ([1.0, -1.0], [0.25, -0.25])
+    """
+    lowest = min((score for score in scores if score is not None), default=0.0)
+    known = [lowest if score is None else score for score in scores]
+    if not known or min(known) == max(known):
+        return [0.0] * len(known)
+    mean = math.fsum(known) / len(known)
+    above = 1.0
+    if usual is None:
+        deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in known) / len(known))
+    else:
+        deviation = usual.deviation
+        above = 1.0 if usual.mean is None else min(1.0, max(0.0, 1.0 - mean) / (1.0 - usual.mean))
+    return [round((score - mean) / deviation * (above * above), _PLACES) for score in known]
 
 
 def min_max(scores: Sequence[float]) -> list[float]:
@@ -182,8 +292,30 @@ def convex(first: Sequence[float], second: Sequence[float], weight: float) -> li
     return [round((1.0 - weight) * one + weight * other, _PLACES) for one, other in pairs]
 
 
-CONTRIBUTIONS: Mapping[str, Callable[[Sequence[float]], list[float]]] = {"rrf": reciprocal_ranks, "weighted": min_max}
-"""Contribution of each position of a leg before its weight, for the methods that are weighted sums."""
+def ranks_of(lists: Sequence[ScoreList[Key]], rrf_k: int = RRF_K) -> list[Contribution[Key]]:
+    """Return what each list adds to a chunk's sum in reciprocal rank fusion: only the ranks of what it lists matter."""
+    return [(one.name, one.listed, reciprocal_ranks(one.scores, rrf_k)) for one in lists]
+
+
+def standard_scores_of(lists: Sequence[ScoreList[Key]]) -> list[Contribution[Key]]:
+    """Return what each leg adds to a chunk's sum of `standardised` scores; lists of one name are scaled together."""
+    chunks = [*dict.fromkeys(chunk for one in lists for chunk in one.listed)]
+    compared: dict[str, dict[Key, float]] = {}
+    usual: dict[str, Usual | None] = {}
+    for one in lists:
+        compared.setdefault(one.name, {}).update(one.compared)
+        usual[one.name] = one.usual if usual.get(one.name, one.usual) is not None else None
+    return [
+        (name, chunks, standardised([scores.get(chunk) for chunk in chunks], usual[name]))
+        for name, scores in compared.items()
+    ]
+
+
+CONTRIBUTIONS: Mapping[str, Callable[[Sequence[ScoreList[Any]]], list[Contribution[Any]]]] = {
+    "rrf": ranks_of,
+    "weighted": standard_scores_of,
+}
+"""What the lists add to each chunk's sum before their weights, for the methods that are weighted sums."""
 
 
 def weight_of(method: str, leg: str, weights: Mapping[str, float]) -> float:
@@ -210,7 +342,7 @@ def fit_of(leg: str, legs: Iterable[tuple[str, Sequence[float]]]) -> float:
     """Return the share of its default weight that a leg has, 0-1; only a leg of the context can have less than 1.
 
     Its vector is the query's and the context's together. Where the context belongs to the query, some chunk is nearer
-    to both than any is to the query alone; where the editor holds something else, none is. Measured beside other rules:
+    to both than any is to the query alone; where the editor holds something else, none is. Measured:
     `benchmarks/results/quality.md`.
 
     >>> similarities = [("primary", [0.5, 0.25]), ("contextual", [0.55, 0.125])]
@@ -260,50 +392,43 @@ def weighted_sums(lists: Iterable[tuple[float, Sequence[Key], Sequence[float]]])
     return sorted(totals, key=lambda total: descending(total[1]))
 
 
-def _scaled_by_leg(legs: Sequence[RankedLeg]) -> list[list[float]]:
-    """Return each list's scores scaled by `min_max`, those of lists with the same name together."""
-    names = dict.fromkeys(leg.name for leg in legs)
-    scaled = {
-        name: iter(min_max([score for leg in legs if leg.name == name for score in leg.scores])) for name in names
-    }
-    return [[next(scaled[leg.name]) for _ in leg.scores] for leg in legs]
-
-
 def _by_sum(
-    method: str,
     legs: Sequence[RankedLeg],
     weights: Mapping[str, float],
-    contributions: Sequence[Sequence[float]],
+    contributions: Callable[[Sequence[ScoreList[tuple[str, str]]]], list[Contribution[tuple[str, str]]]],
 ) -> list[Candidate]:
     merged = _merge(legs)
-    lists = [
-        (
-            weight_of(method, leg.name, weights),
-            [identity(candidate) for candidate in leg.candidates],
-            added,
-        )
-        for leg, added in zip(legs, contributions, strict=True)
-    ]
-    return [_with_fused(merged[key], fused) for key, fused in weighted_sums(lists)]
+    added = contributions([leg.score_list for leg in legs])
+    totals = weighted_sums((weights[name], chunks, values) for name, chunks, values in added)
+    return [_with_fused(merged[chunk], fused) for chunk, fused in totals]
 
 
 def _merge(legs: Sequence[RankedLeg]) -> dict[tuple[str, str], Candidate]:
-    """Merge the legs: each chunk once, in order of precedence, with every leg's score and rank.
+    """Merge the legs: each chunk once, in order of precedence, with the score and rank in every leg that knows it.
 
-    The earliest leg's candidate is kept; its missing similarity or vector is filled in from a later leg.
+    The earliest leg's candidate is kept; its missing similarity or vector is filled in from a later leg. Chunks that a
+    leg only knows the score of rank after those that it lists.
     """
     merged: dict[tuple[str, str], Candidate] = {}
     for leg in legs:
-        for rank, (candidate, score) in enumerate(zip(leg.candidates, leg.scores, strict=True), 1):
+        for candidate in leg.candidates:
             first = merged.get(identity(candidate), candidate)
-            seen = () if first is candidate else first.scores.legs
             merged[identity(candidate)] = dataclasses.replace(
                 first,
                 similarity=candidate.similarity if first.similarity is None else first.similarity,
                 embedding=candidate.embedding if first.embedding is None else first.embedding,
-                scores=ScoreBreakdown(legs=(*seen, LegScore(leg.name, score, rank))),
             )
-    return merged
+    ranks: dict[tuple[str, str], list[LegScore]] = {chunk: [] for chunk in merged}
+    for leg in legs:
+        listed = zip(map(identity, leg.candidates), leg.scores, strict=True)
+        others = [(chunk, leg.others[chunk]) for chunk in merged if chunk in leg.others]
+        others.sort(key=lambda pair: descending(pair[1]))
+        for rank, (chunk, score) in enumerate((*listed, *others), 1):
+            ranks[chunk].append(LegScore(leg.name, score, rank))
+    return {
+        chunk: dataclasses.replace(candidate, scores=ScoreBreakdown(legs=tuple(ranks[chunk])))
+        for chunk, candidate in merged.items()
+    }
 
 
 def _with_fused(candidate: Candidate, fused: float | None) -> Candidate:

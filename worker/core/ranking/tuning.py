@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
-from worker.core.ranking.fusion import CONTRIBUTIONS, fit_of, weight_of, weighted_sums
+from worker.core.ranking.fusion import CONTRIBUTIONS, ScoreList, Usual, fit_of, weight_of, weighted_sums
 from worker.core.ranking.measures import mean, ndcg, recall
 from worker.core.ranking.total_order import descending
 
@@ -24,13 +24,27 @@ class LegList:
 
     Attributes:
         name: the leg's name.
-        chunk_ids: best first, each once.
+        chunk_ids: those that it listed, best first, each once; then those that only other legs listed.
         scores: the leg's own score of each.
+        listed: number of those that it listed; None: all.
+        coverage: `ScoreList.coverage` of each; empty if it is not known.
+        usual: as of `ScoreList`.
     """
 
     name: str
     chunk_ids: tuple[str, ...]
     scores: tuple[float, ...]
+    listed: int | None = None
+    coverage: tuple[float, ...] = ()
+    usual: Usual | None = None
+
+    @property
+    def score_list(self) -> ScoreList[str]:
+        """The same as `fusion.weighted` and `fusion.rrf` take it."""
+        ids, scores = self.chunk_ids, self.scores
+        others = {} if self.listed is None else dict(zip(ids[self.listed :], scores[self.listed :], strict=True))
+        coverage = dict(zip(ids, self.coverage, strict=bool(self.coverage)))
+        return ScoreList(self.name, ids[: self.listed], scores[: self.listed], others, coverage, self.usual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +138,13 @@ class _Case:
 
     @classmethod
     def of(cls, example: Example, names: Sequence[str], method: str) -> _Case:
-        add = CONTRIBUTIONS[method]
-        lists = [(leg.name, leg.scores) for leg in example.legs]
+        lists = [leg.score_list for leg in example.legs]
+        nearest = [(one.name, one.scores) for one in lists]
+        added = CONTRIBUTIONS[method](lists)
         return cls(
-            tuple((names.index(leg.name), leg.chunk_ids, add(leg.scores)) for leg in example.legs),
+            tuple((names.index(name), tuple(ids), [*values]) for name, ids, values in added),
             example.used,
-            tuple(fit_of(leg.name, lists) for leg in example.legs),
+            tuple(fit_of(name, nearest) for name, _, _ in added),
         )
 
     def fitted(self, indices: Collection[int]) -> _Case:

@@ -33,7 +33,7 @@ from worker.jobs.hybrid.report import (
     recorded_answer,
     replayed_answer,
 )
-from worker.jobs.search import ranked_legs, search_legs
+from worker.jobs.search import ranked_legs, scored_by_each, search_legs
 from worker.jobs.stored_candidates import StoredCandidate, of_record
 
 if TYPE_CHECKING:
@@ -165,6 +165,10 @@ class HybridRetrieval:
             targets, legs = [query.target for query in corpora], leg_requests(job, wording.text, queries)
             left = wording.budget.left()
             found = search_legs(self._legs, request.caller, targets, legs, left, vectors=job.diversity is not None)
+            if request.fusion == "weighted":
+                left = wording.budget.left()
+                usual = self._embeddings.usual
+                found = scored_by_each(self._legs, request.caller, targets, legs, found, left, usual)
             counts |= {"searches": len(targets) * len(legs)}
         failed = {leg.name: leg.error for leg in found if leg.error is not None}
         if queries.contextual_error is not None:

@@ -145,10 +145,12 @@ def corpus_queries(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettin
             )
         corpus = corpora.get(search.corpus, f"searches[{i}].corpus")
         filters = _filters(corpus, search, f"searches[{i}]")
+        # Merged by similarity, the numbers fetched are the legs' weights.
         extra = settings.extra.get(corpus.name, DEFAULT_EXTRA)
-        # Weighted sums scale what a leg found; merged by similarity, the numbers fetched are the legs' weights.
-        fewest = settings.fetch if (job.fusion or settings.fusion) == "weighted" else 0
-        queries.append(CorpusQuery(search, SearchTarget(corpus, filters, max(search.clamped_top_k, fewest), extra)))
+        k, weighted = search.clamped_top_k, (job.fusion or settings.fusion) == "weighted"
+        fetch, extra = (max(k, settings.fetch), 0) if weighted else (k, extra)
+        full_text = "legs" in job.model_fields_set or corpus.settings.columns.text_search is not None
+        queries.append(CorpusQuery(search, SearchTarget(corpus, filters, fetch, extra, full_text)))
     return queries
 
 
@@ -201,6 +203,7 @@ def deciding(request: HybridRequest, wording: QueryWording) -> dict[str, Any]:
     return {
         **request.job.model_dump(mode="json", exclude=others),
         "fusion": request.fusion,
+        "full_text": [query.target.full_text for query in request.corpora],
         "words": [wording.text, wording.embedded],
         "keywords": list(wording.keywords),
     }

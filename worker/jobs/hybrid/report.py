@@ -205,19 +205,28 @@ def leg_metrics(
 
 
 def leg_trace(leg: LegResult, weights: Sequence[Mapping[str, float]]) -> dict[str, Any]:
-    """Return a leg's entry in the trace: its duration, and by corpus its method, its weight and its word statistics."""
+    """Return a leg's entry in the trace: its duration, and by corpus its method, its weight and its word statistics.
+
+    Also how many chunks that only other legs found it scored.
+    """
     entry = {
         "leg": leg.name,
         "duration_ms": leg.duration_ms,
         "methods": [found.method for found in leg.found or []],
         "weights": [one[leg.name] for one in weights if leg.name in one],
+        "scored": [len(scored.others) for scored in leg.scored],
     }
     statistics = statistics_of(leg)
     return {**entry, "statistics": statistics} if statistics else entry
 
 
 def kept_legs(legs: Sequence[RankedLeg]) -> list[dict[str, Any]]:
-    """Return the chunks and scores of each leg, which `tune` needs later."""
-    return [
-        {"leg": leg.name, "chunk_ids": [c.chunk.id for c in leg.candidates], "scores": list(leg.scores)} for leg in legs
-    ]
+    """Return the chunks and scores of each leg, which `tune` needs later; those that it listed come first."""
+    kept = []
+    for leg in legs:
+        known = leg.score_list.known
+        entry = {"leg": leg.name, "chunk_ids": [chunk_id for _, chunk_id in known], "scores": [*known.values()]}
+        covered = {"coverage": [leg.coverage.get(chunk, 0.0) for chunk in known]} if leg.coverage else {}
+        usual = {} if leg.usual is None else {"usual": asdict(leg.usual)}
+        kept.append({**entry, "listed": len(leg.scores), **covered, **usual})
+    return kept

@@ -24,7 +24,7 @@ from worker.jobs.pipeline.plan import plan_of
 from worker.jobs.pipeline.source_cache import source_slot
 from worker.jobs.pipeline.stages import MODEL_FAILED, Stages
 from worker.jobs.pipeline.types import ContextPackage
-from worker.jobs.search import SearchTarget, ranked_legs, search_legs, statistics_of
+from worker.jobs.search import SearchTarget, ranked_legs, scored_by_each, search_legs, statistics_of
 from worker.jobs.stored_candidates import StoredCandidate
 from worker.model import Candidate
 
@@ -188,6 +188,10 @@ class SourceBuilder:
         ]
         vectors = plan.profile.diversity is not None
         found = search_legs(self._legs, caller, targets, queries.wanted, queries.budget.left(), vectors=vectors)
+        if plan.profile.fusion == "weighted":
+            usual = self._settings.embedder.usual_similarities
+            left = queries.budget.left()
+            found = scored_by_each(self._legs, caller, targets, queries.wanted, found, left, usual)
         for one, leg in zip(queries.wanted, found, strict=True):
             if leg.error is not None:
                 stages.degrade(one.without, one.name, leg.error.message)

@@ -51,9 +51,17 @@ class Asked:
         self.corpus = Corpus(corpus, settings.corpora[corpus], settings.search, types)
 
     def find(
-        self, text: str, user: str = "alice", *, k: int = 50, filters: FilterSet = NO_FILTERS, vectors: bool = False
+        self,
+        text: str,
+        user: str = "alice",
+        *,
+        k: int = 50,
+        filters: FilterSet = NO_FILTERS,
+        vectors: bool = False,
+        web_search: bool = False,
     ) -> SearchResult:
-        (found,) = search(self.database, asker(user), [FullTextSearch(self.corpus, text, QUERY, k, filters, vectors)])
+        asked = FullTextSearch(self.corpus, text, QUERY, k, filters, vectors, web_search=web_search)
+        (found,) = search(self.database, asker(user), [asked])
         return found
 
     def ids(self, text: str, user: str = "alice", **fields: Any) -> list[str]:
@@ -117,8 +125,7 @@ def test_the_first_2000_characters_of_a_query_are_searched(asked: Asked, admin: 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("zither drone", ["n1", "n2", "n3"]),
-        ('"zither" drone', ["n1"]),
+        ("zither drone", ["n1"]),
         ("zither", ["n2", "n1"]),
         ("ZITHERS", ["n2", "n1"]),
         ('"hurdy zither"', ["n2", "n1", "n3"]),
@@ -137,8 +144,31 @@ def test_the_first_2000_characters_of_a_query_are_searched(asked: Asked, admin: 
         ("zither.drone", ["n1", "n2", "n3"]),
     ],
 )
-def test_all_words_and_where_nothing_has_them_any(asked: Asked, admin: Admin, text: str, expected: list[str]) -> None:
-    """As a web search: phrases, `or`, `-`; then any word, best first, never with what is excluded."""
+def test_web_search_syntax(asked: Asked, admin: Admin, text: str, expected: list[str]) -> None:
+    """Phrases, `or`, `-`; where nothing has all words any word, best first, never with what is excluded."""
+    add(admin, "zoe", NOTES)
+    assert asked.ids(text, "zoe", web_search=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("zither drone", ["n1", "n2", "n3"]),
+        ("zither or drone", ["n1", "n2", "n3"]),
+        ('"zither" drone', ["n1", "n2", "n3"]),
+        ("Is it 'hurdy' or rather forks?", ["n4", "n3"]),
+        ("zither -drone", ["n1", "n2", "n3"]),
+        ("hurdy -forks", ["n4", "n3"]),
+        ("-zither", ["n2", "n1"]),
+        ("zither & !drone | (forks:*", ["n1", "n2", "n4", "n3"]),
+        ("zither nowhere", ["n2", "n1"]),
+        ("nowhere neither", []),
+        ("", []),
+        ("zither.drone", ["n1", "n2", "n3"]),
+    ],
+)
+def test_a_question_has_words_and_no_operators(asked: Asked, admin: Admin, text: str, expected: list[str]) -> None:
+    """`or`, a hyphen, quotation marks and all that a query language has: chunks with any of the words, best first."""
     add(admin, "zoe", NOTES)
     assert asked.ids(text, "zoe") == expected
 
@@ -201,10 +231,11 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=[str(i) for i in range(len(HOSTILE))])
-def test_hostile_text_is_only_text(asked: Asked, admin: Admin, text: str) -> None:
+@pytest.mark.parametrize("web_search", [False, True])
+def test_hostile_text_is_only_text(asked: Asked, admin: Admin, text: str, web_search: bool) -> None:
     """Quotes, operators, SQL, 100,000 characters: never an error, and the word among them is found."""
     add(admin, "zoe", {"n1": "zither"})
-    assert asked.ids(text, "zoe") == ["n1"]
+    assert asked.ids(text, "zoe", web_search=web_search) == ["n1"]
 
 
 def test_only_the_beginning_of_a_long_text_is_looked_for(asked: Asked, admin: Admin) -> None:
@@ -229,9 +260,10 @@ SIGNS = st.text(st.sampled_from("- \"()&|!<>:*'\\aor./@"), max_size=300)
 @example("-" * 33)
 @example('- -"" ' * 20)
 def test_any_text_can_be_looked_for(asked: Asked, text: str) -> None:
-    """Any text that Postgres can hold is a query: in both forms, and as an excluded term."""
+    """Any text that Postgres can hold is a query: as words, in web search syntax, and there as an excluded term."""
     asked.find(text)
-    asked.find(f"{text} nowhere -{text}")
+    asked.find(text, web_search=True)
+    asked.find(f"{text} nowhere -{text}", web_search=True)
 
 
 def test_words_that_hold_quotes_stay_words(asked: Asked, admin: Admin) -> None:
@@ -239,7 +271,7 @@ def test_words_that_hold_quotes_stay_words(asked: Asked, admin: Admin) -> None:
     add(admin, "zoe", {"n1": "See example.com/it's there.", "n2": "See it there."})
     assert asked.find("example.com/it's nowhere", "zoe").method == "any_word"
     assert asked.ids("example.com/it's nowhere", "zoe") == ["n1"]
-    assert asked.ids("see nowhere -example.com/it's", "zoe") == ["n2"]
+    assert asked.ids("see nowhere -example.com/it's", "zoe", web_search=True) == ["n2"]
 
 
 # --- filters and rights -------------------------------------------------------------------------
@@ -334,7 +366,7 @@ def test_without_a_column_the_texts_themselves_are_searched(own: Settings) -> No
     """Slower, and right: in the corpus's language, only what the caller may see, ids by value."""
     asked = Asked(own, "pieces")
     assert asked.ids("saiten", "red") == ["9", "10"]
-    assert asked.ids('die "zithern" saite', "red") == ["10"]
+    assert asked.ids('die "zithern" saite', "red", web_search=True) == ["10"]
     assert asked.ids("saiten", "blue") == ["8"]
     assert asked.ids("saiten", "red", filters=FilterSet(document_ids=("no uuid",))) == []
     asked.database.close()
@@ -402,6 +434,14 @@ def test_sparse_alone(engine: Engine) -> None:
     assert chunks(answer)["unheard"]["similarity_score"] is None
     assert answer["metrics"]["documents"]["sparse_count"] == 2
     assert answer["trace"]["search"]["legs"][0]["methods"] == ["all_words"]
+
+
+def test_web_search_syntax_is_the_jobs_choice(engine: Engine) -> None:
+    """What a question asks is all words; what excludes, excludes only where the job says so."""
+    assert [*chunks(ask(engine, query="tar -cellar", legs=["sparse"], fusion="rrf"))] == ["unheard"]
+    asked = {"query": "zither -cellar", "legs": ["sparse"], "fusion": "rrf"}
+    assert {*chunks(ask(engine, **asked))} == {"heard", "unheard"}
+    assert [*chunks(ask(engine, **asked, web_search=True))] == ["heard"]
 
 
 @pytest.mark.parametrize("legs", [["primary", "sparse"], ["primary", "contextual", "sparse"]])

@@ -47,6 +47,7 @@ class LegRequest:
         vector: query of a dense leg; a sparse leg computes similarities to it, without one none.
         weight: its weight in a weighted fusion, unless the job names weights; None: the method's default.
         without: degradation code if it fails; "" for a required leg.
+        web_search: a sparse leg reads its text in web search syntax.
     """
 
     name: str
@@ -55,6 +56,7 @@ class LegRequest:
     vector: Vector | None
     weight: float | None = None
     without: str = ""
+    web_search: bool = False
 
 
 def search_legs(
@@ -104,7 +106,14 @@ def _search(request: LegRequest, target: SearchTarget, vectors: bool) -> Search:
     fetch = target.fetch if request.without else target.fetch + target.extra
     if request.kind == "sparse":
         return FullTextSearch(
-            target.corpus, request.text, request.vector, fetch, target.filters, vectors=vectors, with_text=True
+            target.corpus,
+            request.text,
+            request.vector,
+            fetch,
+            target.filters,
+            vectors=vectors,
+            with_text=True,
+            web_search=request.web_search,
         )
     if request.vector is None:
         raise ValueError(f"leg {request.name}: expected a vector")

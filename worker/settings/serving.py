@@ -217,8 +217,8 @@ class SearchSettings(Section):
         bm25_k1: Saturation of a word's frequency in full-text search: the lower, the sooner repetitions stop counting.
         bm25_b: Length normalisation of full-text search: `0` none, `1` full.
         heading_weight: Occurrences in the text that one in a heading (weight A of the `tsvector`) counts as.
-        fill_words: A full-text query of this many words or more, without quotes, is answered by chunks with any of its
-            words where fewer chunks than wanted have them all. Fewer words, or quotes: only where none has.
+        fill_words: A full-text query of this many words or more is answered by chunks with any of its words where fewer
+            chunks than wanted have them all. Fewer words, or web search syntax: only where none has.
         ranked_chunks: Most chunks that full-text search is expected to rank, by the statistics. Words that are too
             common are not searched where rarer ones are there (docs/full-text.md#statistics).
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from worker.adapters.postgres.fulltext_sql import STATE, best_matching
 from worker.adapters.postgres.search import SearchResult, WordStatistics
-from worker.core.text.websearch import searchable
+from worker.core.text.websearch import beginning, searchable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,8 @@ _NO_WORDS = "no_words"
 class FullTextSearch:
     """Search for the chunks that match a text best; see `worker.adapters.postgres.search.Search`.
 
-    It matches all words, in web search syntax (``"a phrase"``, ``or``, ``-without``); if no chunk has them all, or too
-    few have the many words of a question, any of them, or any of the rarer ones where all would match too many.
+    It matches all words; if no chunk has them all, or too few have the many words of a question, any of them, or any of
+    the rarer ones where all would match too many.
     `SearchResult.scores` are BM25's, see `worker.adapters.postgres.fulltext_sql`.
 
     Attributes:
@@ -43,6 +43,7 @@ class FullTextSearch:
         filters: the filters of the search.
         vectors: also return the chunks' embeddings.
         with_text: leave out chunks without text, so that they take no place among the ``k``.
+        web_search: the text is in web search syntax (``"a phrase"``, ``or``, ``-without``); else all its words count.
     """
 
     corpus: Corpus
@@ -52,12 +53,14 @@ class FullTextSearch:
     filters: FilterSet
     vectors: bool = False
     with_text: bool = False
+    web_search: bool = False
 
     def statements(self) -> list[Statement]:
         """See `Search`."""
-        statements = self.corpus.statements
-        values = {**statements.values(self.query, self.k, self.filters), "text": searchable(self.text, MAX_CHARACTERS)}
-        return [(best_matching(statements, self.filters, self.vectors, self.with_text), values)]
+        statements, read = self.corpus.statements, searchable if self.web_search else beginning
+        values = statements.values(self.query, self.k, self.filters)
+        text = {"text": read(self.text, MAX_CHARACTERS), "web_search": self.web_search}
+        return [(best_matching(statements, self.filters, self.vectors, self.with_text), {**values, **text})]
 
     def read(self, results: Sequence[list[Row]]) -> SearchResult:
         """See `Search`; full-text search is always exact."""

@@ -1,8 +1,8 @@
 """Full-text search as SQL: one statement for a corpus, which itself chooses the query and the way to narrow it.
 
 It matches all words of the query and, where no chunk has them all, any of them. So it does where fewer than ``k`` have
-them all, unless the query has fewer than `fill_words` words or a phrase in quotes: of a question, few chunks or none
-have every word, and those that have are ranked first by BM25 itself. Under row-level security
+them all, unless the query has fewer than `fill_words` words or is in web search syntax: of a question, few chunks or
+none have every word, and those that have are ranked first by BM25 itself. Under row-level security
 ``@@`` is not leakproof, so Postgres evaluates it only after the policy, and the GIN index can't be used. Callers who
 see few documents are answered from the chunks of these documents, others by a scan of all chunks; where the corpus has
 signatures, by a scan of an index that holds them beside the ids, and then of the chunks that may match (by GIN, where
@@ -69,10 +69,13 @@ _CHUNKS_WITH_TERM = """
 # Where no chunk had a word when they were counted, and any word will do, all words are not even tried.
 _ASKED = """
 parsed AS MATERIALIZED (
-  SELECT strict, parts, strict::text LIKE '%%|%%' AS alternatives, strpos(%(text)s::text, '"') > 0 AS quoted,
+  SELECT strict, parts, strict::text LIKE '%%|%%' AS alternatives,
          set_config({few_rows}, '', true)  -- which another search in this transaction may have set
-    FROM (SELECT websearch_to_tsquery({language}, %(text)s::text) AS strict,
-                 websearch_to_tsquery({language}, translate(%(text)s::text, './<>', '    ')) AS parts) AS queries
+    FROM (SELECT CASE WHEN %(web_search)s THEN websearch_to_tsquery({language}, %(text)s::text)
+                      ELSE plainto_tsquery({language}, %(text)s::text) END AS strict,
+                 CASE WHEN %(web_search)s THEN websearch_to_tsquery({language}, translate(%(text)s::text, './<>', '    '))
+                      ELSE plainto_tsquery({language}, translate(%(text)s::text, './<>', '    ')) END AS parts
+         ) AS queries
 ),
 operands AS (
   SELECT operand[1] AS excluded, operand[2] AS word, stated
@@ -104,7 +107,7 @@ asked AS MATERIALIZED (
          CASE WHEN count(*) > 0 AND coalesce((SELECT few FROM expected), true)
                    AND NOT (bool_or(stated AND holding = 0) AND EXISTS (SELECT FROM statistics)
                             AND count(*) FILTER (WHERE stated) >= {fill_words}
-                            AND (SELECT NOT quoted AND NOT alternatives FROM parsed))
+                            AND NOT %(web_search)s)
               THEN (SELECT strict FROM parsed) END AS strict,
          CASE WHEN count(*) > 1 AND bool_or(searched) THEN
            concat_ws(' & ', '(' || string_agg(word, ' | ') FILTER (WHERE searched) || ')',
@@ -175,8 +178,8 @@ _BEST = """
 WITH {choice} {parsed} {signed},
 strict AS MATERIALIZED ({strict}),
 fills AS MATERIALIZED (
-  SELECT asked.loose IS NOT NULL AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND NOT quoted) AS fills
-    FROM asked, parsed, (SELECT count(*) AS found FROM strict) AS strict
+  SELECT asked.loose IS NOT NULL AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND NOT %(web_search)s) AS fills
+    FROM asked, (SELECT count(*) AS found FROM strict) AS strict
 ),
 loose AS MATERIALIZED ({loose}),
 best AS MATERIALIZED (
@@ -201,7 +204,7 @@ def best_matching(corpus: Statements, filters: FilterSet, vectors: bool, with_te
 
     Its rows are (words, words searched, chunks that the statistics know or NULL, whether they are the tenant's, their
     age in seconds, any word only, score, distance, vector or NULL, fields); one row with NULLs from `any word only` on
-    where nothing matches. Its parameters are those of `Statements.values` and ``text``.
+    where nothing matches. Its parameters are those of `Statements.values`, ``text`` and ``web_search``.
 
     Args:
         corpus: the statements of the corpus.

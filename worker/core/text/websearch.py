@@ -30,13 +30,18 @@ def searchable(text: str, most: int) -> str:
     >>> searchable("hi-hats and drums", 13), searchable("hi-hats", 4)
     ('hi-hats and', 'hi-h')
     """
-    beginning = _beginning(text, most)
-    plain = _SIGNS.sub(" ", known(beginning))
+    start = beginning(text, most)
+    plain = _SIGNS.sub(" ", known(start))
     plain = _PHRASE.sub(lambda phrase: phrase[0] if _WORD.search(phrase[1]) else " ", plain)
-    return restored(plain, unknown(beginning))
+    return restored(plain, unknown(start))
 
 
-def _beginning(text: str, most: int) -> str:
+def beginning(text: str, most: int) -> str:
+    """Return the first ``most`` characters of a text without a word that would be cut in two.
+
+    >>> beginning("hi-hats -and drums", 14), beginning("hi-hats", 4)
+    ('hi-hats -and', 'hi-h')
+    """
     start = text[:most]
     if len(text) <= most or text[most].isspace():
         return start

@@ -27,13 +27,17 @@ from psycopg import sql
 
 from worker.adapters.postgres.filters import all_of
 from worker.adapters.postgres.statements import FEW_ROWS_SETTING, render
+from worker.adapters.postgres.text_reading import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from worker.adapters.postgres.statements import Statements
+    from worker.adapters.postgres.text_reading import TextReading
     from worker.model import FilterSet
     from worker.settings.serving import CorpusSettings
+
+_TEXT = sql.SQL("%(text)s::text")
 
 STATE = 7
 """Columns of `best_matching` that describe the search and its ranking; a chunk's columns follow them."""
@@ -61,8 +65,9 @@ _CHUNKS_WITH_TERM = """
     AND t.term = (SELECT lexeme FROM unnest(word::tsvector)) COLLATE "C")
 """
 
-# `parts` has the parts of what the parser reads as a host or a path (sine.range, a/b); the any-word query has them,
-# too. A query of only excluded words matches nothing. Values that are NULL match no row.
+# A query of stop words alone is searched for with them, in a question as a phrase. `precise` are such queries, and
+# those in web search syntax: any of their words will do only where no chunk has what they say. `parts` are in the
+# any-word query, too. A query of only excluded words matches nothing. Values that are NULL match no row.
 #
 # `ranking.most` is how many chunks may be expected to match; NULL where nothing bounds them: no statistics, a small
 # corpus, few visible documents. Of all words together, it is expected what independent words would have in common.
@@ -70,12 +75,16 @@ _CHUNKS_WITH_TERM = """
 _ASKED = """
 parsed AS MATERIALIZED (
   SELECT strict, parts, strict::text LIKE '%%|%%' AS alternatives,
+         %(web_search)s OR numnode(without_stop_words) = 0 AS precise,
          set_config({few_rows}, '', true)  -- which another search in this transaction may have set
-    FROM (SELECT CASE WHEN %(web_search)s THEN websearch_to_tsquery({language}, %(text)s::text)
-                      ELSE plainto_tsquery({language}, %(text)s::text) END AS strict,
-                 CASE WHEN %(web_search)s THEN websearch_to_tsquery({language}, translate(%(text)s::text, './<>', '    '))
-                      ELSE plainto_tsquery({language}, translate(%(text)s::text, './<>', '    ')) END AS parts
-         ) AS queries
+    FROM (SELECT {folded} AS said, {said_parts} AS said_parts OFFSET 0) AS spoken,
+         LATERAL (SELECT CASE WHEN %(web_search)s THEN websearch_to_tsquery({queries}, said)
+                              ELSE plainto_tsquery({queries}, said) END AS without_stop_words,
+                         CASE WHEN %(web_search)s THEN websearch_to_tsquery({queries}, said_parts)
+                              ELSE plainto_tsquery({queries}, said_parts) END AS parts) AS reading,
+         LATERAL (SELECT CASE WHEN numnode(without_stop_words) > 0 THEN without_stop_words
+                              WHEN %(web_search)s THEN websearch_to_tsquery({texts}, said)
+                              ELSE phraseto_tsquery({texts}, said) END AS strict) AS whole
 ),
 operands AS (
   SELECT operand[1] AS excluded, operand[2] AS word, stated
@@ -107,7 +116,7 @@ asked AS MATERIALIZED (
          CASE WHEN count(*) > 0 AND coalesce((SELECT few FROM expected), true)
                    AND NOT (bool_or(stated AND holding = 0) AND EXISTS (SELECT FROM statistics)
                             AND count(*) FILTER (WHERE stated) >= {fill_words}
-                            AND NOT %(web_search)s)
+                            AND (SELECT NOT precise FROM parsed))
               THEN (SELECT strict FROM parsed) END AS strict,
          CASE WHEN count(*) > 1 AND bool_or(searched) THEN
            concat_ws(' & ', '(' || string_agg(word, ' | ') FILTER (WHERE searched) || ')',
@@ -178,8 +187,9 @@ _BEST = """
 WITH {choice} {parsed} {signed},
 strict AS MATERIALIZED ({strict}),
 fills AS MATERIALIZED (
-  SELECT asked.loose IS NOT NULL AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND NOT %(web_search)s) AS fills
-    FROM asked, (SELECT count(*) AS found FROM strict) AS strict
+  SELECT asked.loose IS NOT NULL
+           AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND NOT precise) AS fills
+    FROM asked, parsed, (SELECT count(*) AS found FROM strict) AS strict
 ),
 loose AS MATERIALIZED ({loose}),
 best AS MATERIALIZED (
@@ -217,17 +227,12 @@ def best_matching(corpus: Statements, filters: FilterSet, vectors: bool, with_te
     )
 
 
-def document(settings: CorpusSettings) -> sql.Composable:
+def document(settings: CorpusSettings, reading: TextReading) -> sql.Composable:
     """Compose the searched document of a chunk ``c``: its column or, without one, its text, parsed in each search."""
     columns = settings.columns
     if columns.text_search is not None:
         return sql.SQL("c.{}").format(sql.Identifier(columns.text_search))
-    return sql.SQL("to_tsvector({}, c.{})").format(language(settings), sql.Identifier(columns.text))
-
-
-def language(settings: CorpusSettings) -> sql.Composable:
-    """Return a corpus's text search configuration."""
-    return sql.SQL("{}::regconfig").format(sql.Literal(settings.language))
+    return reading.vector(sql.SQL("c.{}").format(sql.Identifier(columns.text)))
 
 
 def _compose(corpus: Statements, filters: FilterSet, vectors: bool, with_text: bool) -> bytes:
@@ -267,7 +272,10 @@ def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
         else sql.SQL("''"),
     )
     return sql.SQL(_ASKED).format(
-        language=language(corpus.settings),
+        folded=corpus.reading.folded(_TEXT),
+        said_parts=corpus.reading.parts(corpus.reading.folded(_TEXT)),
+        queries=configuration(corpus.reading.queries),
+        texts=configuration(corpus.reading.texts),
         operands=sql.Literal(_OPERANDS),
         statistics=statistics,
         chunks_with_term=sql.SQL(_CHUNKS_WITH_TERM if known else "0::bigint"),
@@ -287,7 +295,7 @@ def _ranked(corpus: Statements, asked: str, branches: Sequence[sql.Composable], 
     return sql.SQL("UNION ALL").join(
         sql.SQL(_RANKED).format(
             asked=sql.Identifier(asked),
-            document=document(corpus.settings),
+            document=document(corpus.settings, corpus.reading),
             when=when,
             where=where,
             count=sql.SQL(_COUNT).format(document=sql.SQL("document")),

@@ -14,6 +14,7 @@ from worker.adapters.postgres.catalog import identifier, is_leakproof
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.privileges import quoted_name, sources
 from worker.adapters.postgres.statements import estimated_rows
+from worker.adapters.postgres.text_reading import TextReading
 from worker.cli.doctor.policies import policy_findings
 from worker.cli.visibility import visible_rows
 
@@ -55,18 +56,27 @@ SELECT pg_get_expr(adbin, adrelid)
   FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
  WHERE d.adrelid = to_regclass(%s) AND quote_ident(a.attname) = %s AND a.attgenerated <> ''
 """
-_CONFIGURATION = re.compile(r"to_tsvector\('(?:pg_catalog\.)?(\w+)'::regconfig")
+_CONFIGURATION = re.compile(r"(?:to_tsvector|text_vector)\('(?:pg_catalog\.|retrieval\.)?(\w+)'::regconfig")
+_UNFOLDED = re.compile(r"to_tsvector\('(?:pg_catalog\.)?(\w+)'::regconfig")
+_HAVE_OWN = """
+SELECT count(*) = cardinality(%(names)s::text[]) FROM pg_ts_config c JOIN pg_namespace n ON n.oid = c.cfgnamespace
+ WHERE n.nspname = 'retrieval' AND c.cfgname = ANY (%(names)s::text[])
+"""
+_SETS_EXPRESSION = 17_0000
+"""The first version of Postgres that can change the expression of a generated column."""
 
-# Of the most frequent words of a corpus, the share that are stop words of each language that Postgres has.
+# Of the most frequent words of a corpus, the share that are stop words of each language that Postgres has. Folded texts
+# have those of their own.
 _STOP_WORDS = r"""
 SELECT substring(d.dictname FROM '^(.*)_stem$') AS language,
        sum(chunks) FILTER (WHERE ts_lexize(d.oid::regdictionary, term) = '{}')::float8 / sum(chunks) AS share
   FROM (SELECT term, t.chunks FROM retrieval.term_statistics t JOIN retrieval.text_statistics s ON s.id = t.statistics
          WHERE s.corpus = %(corpus)s AND s.tenant = '' ORDER BY t.chunks DESC, term LIMIT 40) AS frequent,
        pg_ts_dict d
- WHERE d.dictname LIKE '%%\_stem' AND d.dictname <> %(language)s || '_stem'
+ WHERE d.dictnamespace = 'pg_catalog'::regnamespace AND d.dictname LIKE '%%\_stem'
  GROUP BY 1 ORDER BY 2 DESC NULLS LAST, 1 LIMIT 1
 """
+_NO_LANGUAGE = ("simple", "grams")
 _FOREIGN = 0.25
 """Share of stop words from which texts are taken for another language: of English texts it is below 0.03."""
 
@@ -121,7 +131,7 @@ def corpus_findings(
         yield from _unindexed(connection, subject, table, corpus)
     yield from _metadata_fields(connection, subject, corpus, types)
     yield from index_findings(connection, settings, name, types)
-    yield from _full_text(connection, subject, corpus, None if is_view else table)
+    yield from _full_text(connection, subject, corpus, types, None if is_view else table)
     yield from _word_statistics(connection, name, types)
     yield from _other_language(connection, name, corpus, types)
     if corpus.columns.chunk_hash is None:
@@ -219,16 +229,17 @@ def _unindexed(
 
 
 def _full_text(
-    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, table: str | None
+    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes, table: str | None
 ) -> Iterator[Finding]:
     """Report the findings on full-text search; a view (no table) has neither columns nor indexes of its own."""
     column = corpus.columns.text_search
     below = f", as its columns are called below the view {corpus.table}" if table is None else ""
     named = _holders(connection, corpus, table, column or corpus.columns.text)
     if column is None:
+        reading = types.reading or TextReading(corpus.language, corpus.language)
         commands = "; ".join(
             f"ALTER TABLE {holder} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
-            f"(to_tsvector('{corpus.language}'::regconfig, {text})) STORED; "
+            f"({reading.vector(sql.SQL(text)).as_string(connection)}) STORED; "
             f"CREATE INDEX ON {holder} USING gin (text_search)"
             for holder, text in named
         )
@@ -256,6 +267,7 @@ def _full_text(
                 f"forms of a word are not found: {subject.replace(' ', '.').replace('corpus', 'corpora')}.language = "
                 f'"{languages[0]}", or make the column by {corpus.language}',
             )
+        yield from _unfolded(connection, subject, holder, own, made_by)
     if not corpus.public and not is_leakproof(connection):
         yield Finding(
             "advice",
@@ -264,6 +276,30 @@ def _full_text(
             "could in theory reveal rows that a caller may not see. A column of signatures narrows it. Where that is "
             f"acceptable, a superuser may run: {LEAKPROOF}; then restart the workers (docs/full-text.md)",
         )
+
+
+def _unfolded(
+    connection: psycopg.Connection[Any], subject: str, holder: str, column: str, made_by: str
+) -> Iterator[Finding]:
+    """Report a column of words that was made before `migrate` installed the folding of texts, or without it."""
+    names = sorted({*_UNFOLDED.findall(made_by)})
+    if not names or connection.execute(_HAVE_OWN, {"names": names}).fetchone() != (True,):
+        return
+    expression = _UNFOLDED.sub(r"retrieval.text_vector('retrieval.\1'::regconfig", made_by)
+    if connection.info.server_version >= _SETS_EXPRESSION:
+        command = f"ALTER TABLE {holder} ALTER COLUMN {column} SET EXPRESSION AS ({expression})"
+    else:
+        command = (
+            f"ALTER TABLE {holder} DROP COLUMN {column}; ALTER TABLE {holder} ADD COLUMN {column} tsvector "
+            f"STORAGE MAIN GENERATED ALWAYS AS ({expression}) STORED; CREATE INDEX ON {holder} USING gin ({column})"
+        )
+    yield Finding(
+        "advice",
+        subject,
+        f"{column} has words as they are written, accents and widths included, and none of texts without spaces: "
+        f"{command}. It writes the table again. Do the same to a column of signatures, then run 'retrieval-worker "
+        "statistics' and restart the workers (docs/full-text.md)",
+    )
 
 
 def _word_statistics(connection: psycopg.Connection[Any], name: str, types: CorpusTypes) -> Iterator[Finding]:
@@ -287,11 +323,10 @@ def _other_language(
     connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, types: CorpusTypes
 ) -> Iterator[Finding]:
     """Report texts of another language than full-text search takes them for; `simple` takes them for none."""
-    if not types.has_statistics or corpus.language == "simple":
+    if not types.has_statistics or corpus.language in _NO_LANGUAGE:
         return
-    values = {"corpus": name, "language": corpus.language}
-    language, share = connection.execute(_STOP_WORDS, values).fetchone() or ("", None)
-    if share is not None and share >= _FOREIGN:
+    language, share = connection.execute(_STOP_WORDS, {"corpus": name}).fetchone() or ("", None)
+    if share is not None and share >= _FOREIGN and language != corpus.language:
         yield Finding(
             "advice",
             f"corpus {name}",

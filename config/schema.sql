@@ -108,7 +108,7 @@ BEGIN
   IF NOT EXISTS (SELECT FROM public.document_chunks)
      AND EXISTS (SELECT FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
                   WHERE d.adrelid = 'public.document_chunks'::regclass AND a.attname = 'text_search'
-                    AND pg_get_expr(d.adbin, d.adrelid) LIKE '%retrieval.text_vector(%') THEN
+                    AND pg_get_expr(d.adbin, d.adrelid) LIKE '%text_vector(''retrieval.english''::regconfig%') THEN
     ALTER TABLE public.document_chunks ADD COLUMN IF NOT EXISTS
       text_signature bit(2048) STORAGE PLAIN GENERATED ALWAYS AS (retrieval.text_signature(
         retrieval.text_vector('retrieval.english'::regconfig, coalesce(section, ''))

@@ -19,6 +19,7 @@ from worker.adapters.postgres.text_reading import TextReading
 from worker.adapters.postgres.text_statistics import refresh
 from worker.cli.doctor import examine
 from worker.cli.loader import migrate
+from worker.cli.usage import WrongUsage
 from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:
@@ -222,6 +223,23 @@ def test_a_language_without_a_stemmer_is_read_by_four_letters(
     assert ids(grams, "książka", "pages") == ["p1"]
     simple = make_settings(database, corpora={"pages": CORPUS | {"language": "simple"}})
     assert ids(simple, "książka", "pages") == []
+
+
+def test_migrate_makes_the_reference_tables_of_a_language(
+    make_settings: MakeSettings, settings: Settings, database: str, admin: Admin
+) -> None:
+    """Of one that is known; forms of a word are found, and the signatures have them."""
+    admin.execute("DROP TABLE documents, document_grants, document_chunks")
+    with pytest.raises(WrongUsage, match=r"--language klingon: expected one of arabic, .*, grams, "):
+        migrate(admin, language="klingon")
+    migrate(admin, language="german")
+    migrate(admin)
+    add(admin, {"g1": "Die Saiten der Zither", "g2": "Saitenhalter"})
+    documents = settings.corpora["documents"].model_dump() | {"language": "german"}
+    german = make_settings(database, corpora={"documents": documents})
+    refresh(admin, "documents", german.corpora["documents"])
+    assert ids(german, "Welche Saite?") == ["g1"]
+    assert not [found.text for found in examine(german) if "is made by" in found.text]
 
 
 # --- columns ------------------------------------------------------------------------------------

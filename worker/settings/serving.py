@@ -161,7 +161,8 @@ class CorpusSettings(Section):
         compare_embedder: Refuse text queries if another embedder filled the table. Comparing a table without a record
             sends eight of its texts to the embedder.
         index: Which HNSW index is searched where a table has both: over this type (docs/vector-index.md#over-halfvec).
-        language: Text search configuration of `columns.text_search` and of queries, as Postgres names it.
+        language: Language of the texts, as Postgres names its text search configuration; `grams` where it has none
+            (docs/full-text.md).
         tenant_column: Column of the tenant: full-text search then ranks by statistics of the caller's tenant
             (docs/full-text.md#statistics). Needs `tenant_setting`.
         tenant_setting: Postgres setting of `principal.settings` with the caller's tenant (`app.tenant_id`).

@@ -133,7 +133,7 @@ def corpus_findings(
     yield from index_findings(connection, settings, name, types)
     yield from _full_text(connection, subject, corpus, types, None if is_view else table)
     yield from _word_statistics(connection, name, types)
-    yield from _other_language(connection, name, corpus, types)
+    yield from _other_language(connection, name, corpus, types, None if is_view else table)
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
     if corpus.documents is None and not corpus.public:
@@ -257,7 +257,7 @@ def _full_text(
             (kind,) = connection.execute(_IS_PARTITIONED, (holder,)).fetchone() or (False,)
             how = "" if kind else "CONCURRENTLY "
             yield Finding("advice", subject, f"no GIN index: CREATE INDEX {how}ON {holder} USING gin ({own}){below}")
-        (made_by,) = connection.execute(_MADE_BY, (holder, own)).fetchone() or ("",)
+        made_by = _expression(connection, holder, own)
         languages = sorted({*_CONFIGURATION.findall(made_by)})
         if languages and corpus.language not in languages:
             yield Finding(
@@ -320,10 +320,12 @@ def _word_statistics(connection: psycopg.Connection[Any], name: str, types: Corp
 
 
 def _other_language(
-    connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, types: CorpusTypes
+    connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, types: CorpusTypes, table: str | None
 ) -> Iterator[Finding]:
     """Report texts of another language than full-text search takes them for; `simple` takes them for none."""
-    if not types.has_statistics or corpus.language in _NO_LANGUAGE:
+    holders = _holders(connection, corpus, table, corpus.columns.text_search or corpus.columns.text)
+    made_by = {language for holder in holders for language in _CONFIGURATION.findall(_expression(connection, *holder))}
+    if not types.has_statistics or corpus.language in _NO_LANGUAGE or (made_by and corpus.language not in made_by):
         return
     language, share = connection.execute(_STOP_WORDS, {"corpus": name}).fetchone() or ("", None)
     if share is not None and share >= _FOREIGN and language != corpus.language:
@@ -334,6 +336,12 @@ def _other_language(
             f"reads texts as {corpus.language}: make columns.text_search by {language}, and set "
             f'corpora.{name}.language = "{language}"; for several languages, simple',
         )
+
+
+def _expression(connection: psycopg.Connection[Any], table: str, column: str) -> str:
+    """Return the expression of a generated column; "" for another."""
+    (expression,) = connection.execute(_MADE_BY, (table, column)).fetchone() or ("",)
+    return str(expression)
 
 
 def _holders(

@@ -92,10 +92,10 @@ BEGIN
   END LOOP;
 END $$;
 
--- Words of a text without spaces: each two neighbours of Chinese, Japanese and Korean characters, and each four of
--- Thai, Lao, Burmese and Khmer letters; with `of_words` each four of any word, too. A shorter run stays whole. Only the
--- first 50,000 characters, of which a tsvector can hold any grams.
-CREATE OR REPLACE FUNCTION retrieval.text_grams(content text, of_words boolean) RETURNS text
+-- Words as runs of characters: each two neighbours of Chinese, Japanese and Korean ones, and each four of those that
+-- match a regular expression. A shorter run stays whole. Only the first 50,000 characters, of which a tsvector can hold
+-- any grams.
+CREATE OR REPLACE FUNCTION retrieval.text_grams(content text, of_four text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
   SELECT string_agg(
@@ -114,9 +114,7 @@ BEGIN ATOMIC
               SELECT place, letter,
                      CASE WHEN letter ~ '[\u3005-\u3007\u3041-\u30FA\u30FC-\u318F\u31A0-\u31FF\u3400-\u9FFF]'
                             OR letter ~ '[\uAC00-\uD7A3\U00020000-\U0003FFFF]' THEN 2
-                          WHEN letter ~ '[\u0E01-\u0E4E\u0E81-\u0ECF\u1000-\u103F\u1050-\u109F\u1780-\u17D3]'
-                            OR (of_words AND letter ~ '\w') THEN 4
-                          ELSE 0 END AS size
+                          WHEN letter ~ of_four THEN 4 ELSE 0 END AS size
                 FROM string_to_table(left(content, 50000), NULL) WITH ORDINALITY AS letters (letter, place)
             ) AS sized
         ) AS runs
@@ -139,7 +137,9 @@ RETURN normalize(
 -- A text as full-text search reads it, in the index and in the query alike: its words without accents, in Unicode's
 -- compatibility form (ligatures, widths, subscripts), without invisible characters, and joined where a hyphen ends a
 -- line. A compound is its parts, and an abbreviation one word; of names with dots or underscores, as in code, the whole
--- follows. A hyphen before a quotation mark excludes, in web search syntax, and stays. Never changed, like hash_chunk_v1.
+-- follows. Cut into runs is what the language's stemmer does not know: text without spaces, alphabets other than its own,
+-- and with `grams` all words. A hyphen before a quotation mark excludes, in web search syntax, and stays. Never changed,
+-- like hash_chunk_v1.
 --
 -- Postgres orders the marks of a letter in quadratic time, so what could be a long run of them is normalised in pieces.
 -- OFFSET 0 keeps it from computing the same several times.
@@ -147,15 +147,23 @@ CREATE OR REPLACE FUNCTION retrieval.search_text(language regconfig, content tex
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 BEGIN ATOMIC
   SELECT concat(
-           CASE WHEN language = 'retrieval.grams'::regconfig
-                  OR words ~ '[\u0E01-\u0EDF\u1000-\u109F\u1780-\u17D3\u3005-\u9FFF\uAC00-\uD7A3\U00020000-\U0003FFFF]'
-                THEN retrieval.text_grams(words, language = 'retrieval.grams'::regconfig) ELSE words END,
+           CASE WHEN words ~ concat('[\u3005-\u9FFF\uAC00-\uD7A3\U00020000-\U0003FFFF]|', of_four)
+                THEN retrieval.text_grams(words, of_four) ELSE words END,
            ' ', names)
     FROM (
       SELECT regexp_replace(plain, '[+./<>@&_]|-(?!")', ' ', 'g') AS words,
              (SELECT string_agg(translate(name[1], '._', E'\u02D1\u02D1'), ' ' ORDER BY place)
                 FROM regexp_matches(plain, '[A-Za-z0-9]+(?:[._]+[A-Za-z0-9]+)+', 'g') WITH ORDINALITY
-                  AS matches (name, place)) AS names
+                  AS matches (name, place)) AS names,
+             CASE WHEN language = 'retrieval.grams'::regconfig THEN '[\w\u0E01-\u0ECF\u1000-\u109F\u1780-\u17D3]'
+                  WHEN language IN (
+                    'retrieval.arabic'::regconfig, 'retrieval.armenian'::regconfig, 'retrieval.greek'::regconfig,
+                    'retrieval.hindi'::regconfig, 'retrieval.nepali'::regconfig, 'retrieval.russian'::regconfig,
+                    'retrieval.serbian'::regconfig, 'retrieval.simple'::regconfig, 'retrieval.tamil'::regconfig,
+                    'retrieval.yiddish'::regconfig)
+                  THEN '[\u0E01-\u0E4E\u0E81-\u0ECF\u1000-\u103F\u1050-\u109F\u1780-\u17D3]'
+                  ELSE '[\u0370-\u1CFF\u2C80-\u2DFF\uA640-\uA6FF\uA800-\uAB2F\uAB70-\uABFF\uFB1D-\uFDFF]'
+                  END AS of_four
         FROM (
           SELECT regexp_replace(
                    CASE WHEN octet_length(joined) = char_length(joined) THEN joined

@@ -95,7 +95,7 @@ def test_what_is_another_letter_stays_one(admin: Admin) -> None:
     """Marks of other scripts are part of a letter; a hyphen within a line, or before a capital, joins nothing."""
     assert words(admin, "йод") == ["йод"]
     assert words(admin, "が") != words(admin, "か")
-    assert words(admin, "left-\nRight well -\nknown") == sorted(["left", "right", "well", "known"])
+    assert words(admin, "left-\nRight well -\nknown") == ["known", "left", "right", "well"]
 
 
 ANY = st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=60)
@@ -173,6 +173,8 @@ SPACELESS = {
     "th": "เสียงฮัมของช่อง",
     "ko": "한국어에는 띄어쓰기가 있다",
     "short": "茶",
+    "ru": "Трансформаторы гудят",
+    "el": "\u039f\u03b9 \u03bc\u03b5\u03c4\u03b1\u03c3\u03c7\u03b7\u03bc\u03b1\u03c4\u03b9\u03c3\u03c4\u03ad\u03c2",
 }
 
 
@@ -186,13 +188,22 @@ SPACELESS = {
         ("เสียง", "th"),
         ("띄어쓰기는", "ko"),
         ("茶", "short"),
+        ("трансформатора", "ru"),
+        ("\u03bc\u03b5\u03c4\u03b1\u03c3\u03c7\u03b7\u03bc\u03b1\u03c4\u03b9\u03c3\u03c4\u03ae", "el"),
     ],
 )
-def test_a_text_without_spaces_is_found_by_its_words(settings: Settings, admin: Admin, text: str, found: str) -> None:
-    """Whatever the corpus's language."""
+def test_words_that_no_stemmer_knows_are_found_by_their_parts(
+    settings: Settings, admin: Admin, text: str, found: str
+) -> None:
+    """Texts without spaces, and alphabets other than that of the corpus's language."""
     add(admin, SPACELESS)
     assert ids(settings, text) == [found]
     assert ids(settings, f'"{text}"', web_search=True) == [found]
+
+
+def test_a_stemmer_reads_its_own_alphabet(admin: Admin) -> None:
+    assert words(admin, "Трансформаторы", "russian") == ["трансформатор"]
+    assert words(admin, "Трансформаторы", "simple") == ["трансформаторы"]
 
 
 def test_what_is_excluded_of_a_text_without_spaces_is_excluded_whole(settings: Settings, admin: Admin) -> None:

@@ -58,6 +58,137 @@ BEGIN
   RETURN signature;
 END $$;
 
+-- --- words of full-text search --------------------------------------------------------------------
+
+-- A text search configuration beside each that Postgres has, of the same name, with the same stemmer, and without stop
+-- words: texts keep them, for questions that have no other words. `grams` is for languages without a stemmer.
+DO $$
+DECLARE
+  stock record;
+BEGIN
+  FOR stock IN
+    SELECT d.dictname, substring(d.dictinitoption FROM $option$language = '(\w+)'$option$) AS language
+      FROM pg_ts_dict d JOIN pg_ts_template t ON t.oid = d.dicttemplate
+     WHERE d.dictnamespace = 'pg_catalog'::regnamespace AND t.tmplname = 'snowball'
+       AND NOT EXISTS (SELECT FROM pg_ts_dict own
+                        WHERE own.dictnamespace = 'retrieval'::regnamespace AND own.dictname = d.dictname)
+  LOOP
+    EXECUTE format('CREATE TEXT SEARCH DICTIONARY retrieval.%I (TEMPLATE = pg_catalog.snowball, Language = %L)',
+                   stock.dictname, stock.language);
+  END LOOP;
+  FOR stock IN
+    SELECT c.oid, names.own, c.cfgname AS name
+      FROM pg_ts_config c, LATERAL (VALUES (c.cfgname), ('grams')) AS names (own)
+     WHERE c.cfgnamespace = 'pg_catalog'::regnamespace AND (names.own = c.cfgname OR c.cfgname = 'simple')
+       AND NOT EXISTS (SELECT FROM pg_ts_config own
+                        WHERE own.cfgnamespace = 'retrieval'::regnamespace AND own.cfgname = names.own)
+  LOOP
+    EXECUTE format('CREATE TEXT SEARCH CONFIGURATION retrieval.%I (COPY = pg_catalog.%I)', stock.own, stock.name);
+    EXECUTE coalesce((
+      SELECT string_agg(format('ALTER TEXT SEARCH CONFIGURATION retrieval.%I ALTER MAPPING REPLACE pg_catalog.%I WITH '
+                               'retrieval.%I', stock.own, d.dictname, d.dictname), ';')
+        FROM (SELECT DISTINCT mapdict FROM pg_ts_config_map WHERE mapcfg = stock.oid) AS mapped
+        JOIN pg_ts_dict d ON d.oid = mapped.mapdict WHERE d.dictname LIKE '%\_stem'), 'SELECT');
+  END LOOP;
+END $$;
+
+-- Words as runs of characters: each two neighbours of Chinese, Japanese and Korean ones, and each four of those that
+-- match a regular expression. A shorter run stays whole. Only the first 50,000 characters, of which a tsvector can hold
+-- any grams.
+CREATE OR REPLACE FUNCTION retrieval.text_grams(content text, of_four text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+  SELECT string_agg(
+           CASE WHEN size = 0 THEN letter
+                WHEN is_first OR (size = 2 AND second <> '') OR fourth <> ''
+                THEN concat(' ', letter, second, CASE size WHEN 4 THEN third || fourth END, ' ') END,
+           '' ORDER BY place) || substr(content, 50001)
+    FROM (
+      SELECT place, letter, size, lag(size) OVER neighbours IS NULL AS is_first,
+             coalesce(lead(letter) OVER neighbours, '') AS second,
+             coalesce(lead(letter, 2) OVER neighbours, '') AS third,
+             coalesce(lead(letter, 3) OVER neighbours, '') AS fourth
+        FROM (
+          SELECT place, letter, size, place - row_number() OVER (PARTITION BY size ORDER BY place) AS run
+            FROM (
+              SELECT place, letter,
+                     CASE WHEN letter ~ '[\u3005-\u3007\u3041-\u30FA\u30FC-\u318F\u31A0-\u31FF\u3400-\u9FFF]'
+                            OR letter ~ '[\uAC00-\uD7A3\U00020000-\U0003FFFF]' THEN 2
+                          WHEN letter ~ of_four THEN 4 ELSE 0 END AS size
+                FROM string_to_table(left(content, 50000), NULL) WITH ORDINALITY AS letters (letter, place)
+            ) AS sized
+        ) AS runs
+      WINDOW neighbours AS (PARTITION BY size, run ORDER BY place)
+    ) AS grams;
+END;
+
+-- Letters without their accents, in Unicode's compatibility form. Marks of other scripts than Latin and Greek are part
+-- of a letter.
+CREATE OR REPLACE FUNCTION retrieval.text_without_accents(content text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN normalize(
+  replace(replace(replace(translate(
+    regexp_replace(normalize(content, NFKD), '([A-Za-z\u0370-\u03FF])[\u0300-\u036F]+', '\1', 'g'),
+    E'\u00C6\u0152\u1E9E\u00D8\u00F8\u0141\u0142\u0110\u0111\u0126\u0127\u0166\u0167\u0131',
+    E'\u00E6\u0153\u00DFOoLlDdHhTti'),
+    E'\u00DF', 'ss'), E'\u00E6', 'ae'), E'\u0153', 'oe'),
+  NFKC);
+
+-- A text as full-text search reads it, in the index and in the query alike: its words without accents, in Unicode's
+-- compatibility form (ligatures, widths, subscripts), without invisible characters, and joined where a hyphen ends a
+-- line. A compound is its parts, and an abbreviation one word; of names with dots or underscores, as in code, the whole
+-- follows. Cut into runs is what the language's stemmer does not know: text without spaces, alphabets other than its own,
+-- and with `grams` all words. A hyphen before a quotation mark excludes, in web search syntax, and stays. Never changed,
+-- like hash_chunk_v1.
+--
+-- Postgres orders the marks of a letter in quadratic time, so what could be a long run of them is normalised in pieces.
+-- OFFSET 0 keeps it from computing the same several times.
+CREATE OR REPLACE FUNCTION retrieval.search_text(language regconfig, content text) RETURNS text
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+BEGIN ATOMIC
+  SELECT concat(
+           CASE WHEN words ~ concat('[\u3005-\u9FFF\uAC00-\uD7A3\U00020000-\U0003FFFF]|', of_four)
+                THEN retrieval.text_grams(words, of_four) ELSE words END,
+           ' ', names)
+    FROM (
+      SELECT regexp_replace(plain, '[+./<>@&_]|-(?!")', ' ', 'g') AS words,
+             (SELECT string_agg(translate(name[1], '._', E'\u02D1\u02D1'), ' ' ORDER BY place)
+                FROM regexp_matches(plain, '[A-Za-z0-9]+(?:[._]+[A-Za-z0-9]+)+', 'g') WITH ORDINALITY
+                  AS matches (name, place)) AS names,
+             CASE WHEN language = 'retrieval.grams'::regconfig THEN '[\w\u0E01-\u0ECF\u1000-\u109F\u1780-\u17D3]'
+                  WHEN language IN (
+                    'retrieval.arabic'::regconfig, 'retrieval.armenian'::regconfig, 'retrieval.greek'::regconfig,
+                    'retrieval.hindi'::regconfig, 'retrieval.nepali'::regconfig, 'retrieval.russian'::regconfig,
+                    'retrieval.serbian'::regconfig, 'retrieval.simple'::regconfig, 'retrieval.tamil'::regconfig,
+                    'retrieval.yiddish'::regconfig)
+                  THEN '[\u0E01-\u0E4E\u0E81-\u0ECF\u1000-\u103F\u1050-\u109F\u1780-\u17D3]'
+                  ELSE '[\u0370-\u1CFF\u2C80-\u2DFF\uA640-\uA6FF\uA800-\uAB2F\uAB70-\uABFF\uFB1D-\uFDFF]'
+                  END AS of_four
+        FROM (
+          SELECT regexp_replace(
+                   CASE WHEN octet_length(joined) = char_length(joined) THEN joined
+                        WHEN joined ~ '[^\u0001-\u007F]{100}' THEN (
+                          SELECT string_agg(retrieval.text_without_accents(piece[1]), '' ORDER BY place)
+                            FROM regexp_matches(joined, '.{1,200}(?![\u0300-\u036F\u3099\u309A])', 'g') WITH ORDINALITY
+                              AS matches (piece, place))
+                        ELSE retrieval.text_without_accents(joined) END,
+                   '(\m[A-Za-z])\.(?=[A-Za-z]\M)', '\1', 'g') AS plain
+            FROM (
+              SELECT translate(
+                       regexp_replace(
+                         content,
+                         '([a-z\u00DF-\uFFFF])[-\u00AD\u2010][ \t]*\r?\n[ \t]*(?=[a-z\u00DF-\uFFFF])', '\1', 'g'),
+                       E'\u00AD\u200B\u200C\u200D\u2060\uFEFF', '') AS joined
+              OFFSET 0
+            ) AS lines OFFSET 0
+        ) AS plains OFFSET 0
+    ) AS parts;
+END;
+
+CREATE OR REPLACE FUNCTION retrieval.text_vector(language regconfig, content text) RETURNS tsvector
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN to_tsvector(language, retrieval.search_text(language, content));
+
 -- --- records of runs ------------------------------------------------------------------------------
 -- A run is (owner, subject_id, run_id); it holds one record for each (task, step). Nothing here is a secret:
 -- no principal, no token, and of the caller's claims only a fingerprint.

@@ -91,13 +91,13 @@ END $$;
 CREATE INDEX IF NOT EXISTS document_chunks_document_idx ON public.document_chunks (document_id);
 CREATE INDEX IF NOT EXISTS document_chunks_hash_idx ON public.document_chunks (chunk_hash);
 
--- Full-text search, for the sparse leg: headings weigh more (A) than text (D). The configuration is named, because
--- only to_tsvector(regconfig, text) is immutable; the corpus's `language` in the settings must be the same. MAIN
--- keeps it in the row: beside an embedding that is PLAIN, Postgres would store it out of line, and fetch it for each
--- chunk that full-text search looks at.
+-- Full-text search, for the sparse leg: headings weigh more (A) than text (D). The configuration is named; the corpus's
+-- `language` in the settings must be the same. MAIN keeps it in the row: beside an embedding that is PLAIN, Postgres
+-- would store it out of line, and fetch it for each chunk that full-text search looks at. A table that has the column
+-- keeps it (docs/full-text.md).
 ALTER TABLE public.document_chunks ADD COLUMN IF NOT EXISTS text_search tsvector STORAGE MAIN GENERATED ALWAYS AS (
-  setweight(to_tsvector('english'::regconfig, coalesce(section, '')), 'A')
-  || to_tsvector('english'::regconfig, text_content)
+  setweight(retrieval.text_vector('retrieval.english'::regconfig, coalesce(section, '')), 'A')
+  || retrieval.text_vector('retrieval.english'::regconfig, text_content)
 ) STORED;
 CREATE INDEX IF NOT EXISTS document_chunks_text_idx ON public.document_chunks USING gin (text_search);
 
@@ -105,10 +105,14 @@ CREATE INDEX IF NOT EXISTS document_chunks_text_idx ON public.document_chunks US
 -- writes the table and all its indexes again (docs/full-text.md).
 DO $$
 BEGIN
-  IF NOT EXISTS (SELECT FROM public.document_chunks) THEN
+  IF NOT EXISTS (SELECT FROM public.document_chunks)
+     AND EXISTS (SELECT FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+                  WHERE d.adrelid = 'public.document_chunks'::regclass AND a.attname = 'text_search'
+                    AND pg_get_expr(d.adbin, d.adrelid) LIKE '%text_vector(''retrieval.english''::regconfig%') THEN
     ALTER TABLE public.document_chunks ADD COLUMN IF NOT EXISTS
       text_signature bit(2048) STORAGE PLAIN GENERATED ALWAYS AS (retrieval.text_signature(
-        to_tsvector('english'::regconfig, coalesce(section, '')) || to_tsvector('english'::regconfig, text_content)
+        retrieval.text_vector('retrieval.english'::regconfig, coalesce(section, ''))
+        || retrieval.text_vector('retrieval.english'::regconfig, text_content)
       )) STORED;
     CREATE INDEX IF NOT EXISTS document_chunks_signature_idx
       ON public.document_chunks (document_id) INCLUDE (id, text_signature);
@@ -155,9 +159,6 @@ CREATE POLICY chunks_visible ON public.document_chunks FOR SELECT USING (
 GRANT SELECT ON public.documents, public.document_grants, public.document_chunks TO retrieval_worker;
 
 -- --- docs and examples: reference corpora that everybody may read -----------------------------------
--- Their text holds code. The parser takes sine.range for a host name, a/b for a path and <c e> for a tag, so the
--- characters that mislead it become spaces before it sees them.
-
 CREATE TABLE IF NOT EXISTS public.doc_embeddings (
   id            text COLLATE "C" PRIMARY KEY,
   page_name     text NOT NULL,
@@ -168,8 +169,8 @@ CREATE TABLE IF NOT EXISTS public.doc_embeddings (
   embedding     public.vector(768),
   chunk_hash    bytea GENERATED ALWAYS AS (retrieval.hash_chunk_v1(content)) STORED,
   text_search   tsvector STORAGE MAIN GENERATED ALWAYS AS (
-    setweight(to_tsvector('english'::regconfig, page_name || ' ' || section_title), 'A')
-    || to_tsvector('english'::regconfig, translate(content, './<>', '    '))
+    setweight(retrieval.text_vector('retrieval.english'::regconfig, page_name || ' ' || section_title), 'A')
+    || retrieval.text_vector('retrieval.english'::regconfig, content)
   ) STORED,
   created_at    timestamptz NOT NULL DEFAULT now()
 );
@@ -205,8 +206,8 @@ CREATE TABLE IF NOT EXISTS public.example_strudels (
     retrieval.hash_chunk_v1(retrieval.example_text(title, description, code))
   ) STORED,
   text_search tsvector STORAGE MAIN GENERATED ALWAYS AS (
-    setweight(to_tsvector('english'::regconfig, title), 'A')
-    || to_tsvector('english'::regconfig, translate(description || ' ' || code, './<>', '    '))
+    setweight(retrieval.text_vector('retrieval.english'::regconfig, title), 'A')
+    || retrieval.text_vector('retrieval.english'::regconfig, description || ' ' || code)
   ) STORED,
   created_at  timestamptz NOT NULL DEFAULT now()
 );

@@ -899,6 +899,8 @@ export interface RetrieveHybrid {
   transform?: "none" | "glossary" | "llm";
   /** null: none. */
   diversity?: Diversity | null;
+  /** `sparse` reads the query in web search syntax: `"a phrase"`, `or`, `-without`. Else these are words. */
+  web_search?: boolean;
 }
 
 /**

@@ -116,15 +116,21 @@ def is_ranked_by(scores: Mapping[str, float], found: SearchResult, key: Callable
 
 
 def find(
-    settings: Settings, text: str, user: str = "alice", *, corpus: str = "pieces", k: int = 500, tenant: str = ""
+    settings: Settings,
+    text: str,
+    user: str = "alice",
+    *,
+    corpus: str = "pieces",
+    k: int = 500,
+    tenant: str = "",
+    web_search: bool = False,
 ) -> SearchResult:
     """Ask one corpus on connections of their own."""
     database = Database(settings)
     with contextlib.closing(database):
         types = database.types[corpus]
-        wanted = FullTextSearch(
-            Corpus(corpus, settings.corpora[corpus], settings.search, types), text, QUERY, k, NO_FILTERS
-        )
+        searched = Corpus(corpus, settings.corpora[corpus], settings.search, types)
+        wanted = FullTextSearch(searched, text, QUERY, k, NO_FILTERS, web_search=web_search)
         (found,) = search(database, asker(user, tenant_id=tenant), [wanted])
     return found
 
@@ -359,7 +365,7 @@ def bounded(make_settings: MakeSettings, database: str, admin: Admin) -> Setting
 )
 def test_words_that_match_too_much_are_left_out(bounded: Settings, text: str, method: str, found: list[str]) -> None:
     """The rarest words that fit are searched, and the method says whether any were left out."""
-    result = find(bounded, text)
+    result = find(bounded, text, web_search=True)
     assert (result.method, [one.chunk.id for one in result.candidates]) == (method, found)
 
 

@@ -51,9 +51,17 @@ class Asked:
         self.corpus = Corpus(corpus, settings.corpora[corpus], settings.search, types)
 
     def find(
-        self, text: str, user: str = "alice", *, k: int = 50, filters: FilterSet = NO_FILTERS, vectors: bool = False
+        self,
+        text: str,
+        user: str = "alice",
+        *,
+        k: int = 50,
+        filters: FilterSet = NO_FILTERS,
+        vectors: bool = False,
+        web_search: bool = False,
     ) -> SearchResult:
-        (found,) = search(self.database, asker(user), [FullTextSearch(self.corpus, text, QUERY, k, filters, vectors)])
+        asked = FullTextSearch(self.corpus, text, QUERY, k, filters, vectors, web_search=web_search)
+        (found,) = search(self.database, asker(user), [asked])
         return found
 
     def ids(self, text: str, user: str = "alice", **fields: Any) -> list[str]:
@@ -101,13 +109,6 @@ NOTES = {
 }
 
 
-def test_a_text_without_spaces_is_one_word(asked: Asked, admin: Admin) -> None:
-    """As Postgres' parser has it: a part of it is not found."""
-    add(admin, "alice", {"zh": "第十八通道的嗡嗡声 变压器", "ja": "カタカナとひらがな", "th": "เสียงฮัมของช่อง"})
-    assert asked.ids("第十八通道的嗡嗡声") == asked.ids("变压器") == ["zh"]
-    assert asked.ids("嗡嗡声") == asked.ids("ひらがな") == asked.ids("เสียง") == []
-
-
 def test_the_first_2000_characters_of_a_query_are_searched(asked: Asked, admin: Admin) -> None:
     """The rest, which begins within a word or not, changes nothing."""
     add(admin, "alice", NOTES)
@@ -117,8 +118,7 @@ def test_the_first_2000_characters_of_a_query_are_searched(asked: Asked, admin: 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("zither drone", ["n1", "n2", "n3"]),
-        ('"zither" drone', ["n1"]),
+        ("zither drone", ["n1"]),
         ("zither", ["n2", "n1"]),
         ("ZITHERS", ["n2", "n1"]),
         ('"hurdy zither"', ["n2", "n1", "n3"]),
@@ -132,13 +132,35 @@ def test_the_first_2000_characters_of_a_query_are_searched(asked: Asked, admin: 
         ("nowhere", []),
         ("nowhere neither", []),
         ("-zither", []),
-        ("the", []),
         ("", []),
         ("zither.drone", ["n1", "n2", "n3"]),
     ],
 )
-def test_all_words_and_where_nothing_has_them_any(asked: Asked, admin: Admin, text: str, expected: list[str]) -> None:
-    """As a web search: phrases, `or`, `-`; then any word, best first, never with what is excluded."""
+def test_web_search_syntax(asked: Asked, admin: Admin, text: str, expected: list[str]) -> None:
+    """Phrases, `or`, `-`; where nothing has all words any word, best first, never with what is excluded."""
+    add(admin, "zoe", NOTES)
+    assert asked.ids(text, "zoe", web_search=True) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("zither drone", ["n1", "n2", "n3"]),
+        ("zither or drone", ["n1", "n2", "n3"]),
+        ('"zither" drone', ["n1", "n2", "n3"]),
+        ("Is it 'hurdy' or rather forks?", ["n4", "n3"]),
+        ("zither -drone", ["n1", "n2", "n3"]),
+        ("hurdy -forks", ["n4", "n3"]),
+        ("-zither", ["n2", "n1"]),
+        ("zither & !drone | (forks:*", ["n1", "n2", "n4", "n3"]),
+        ("zither nowhere", ["n2", "n1"]),
+        ("nowhere neither", []),
+        ("", []),
+        ("zither.drone", ["n1", "n2", "n3"]),
+    ],
+)
+def test_a_question_has_words_and_no_operators(asked: Asked, admin: Admin, text: str, expected: list[str]) -> None:
+    """`or`, a hyphen, quotation marks and all that a query language has: chunks with any of the words, best first."""
     add(admin, "zoe", NOTES)
     assert asked.ids(text, "zoe") == expected
 
@@ -185,7 +207,10 @@ HOSTILE = [
     "zither ' \\ \" & | ! ( ) <-> :* \\' ''",
     "'; DROP zither; -- ",
     "zither %s %(s)s {} @@",
-    "zither \U0001f3b5 \u202e é ß ﬁ \u00a0",
+    "zither \U0001f3b5 \u202e ß ﬁ \u00a0",
+    "zither " + "\ufdfa" * 1990,
+    "zither " + "".join(map(chr, range(0x3300, 0x3358))) * 22,
+    "zither " + "e\u0301\u0323" * 660,
     "!!! &&& ||| ((( zither",
     "zither:*A",
     "-" * 1000 + " zither",
@@ -201,10 +226,11 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=[str(i) for i in range(len(HOSTILE))])
-def test_hostile_text_is_only_text(asked: Asked, admin: Admin, text: str) -> None:
+@pytest.mark.parametrize("web_search", [False, True])
+def test_hostile_text_is_only_text(asked: Asked, admin: Admin, text: str, web_search: bool) -> None:
     """Quotes, operators, SQL, 100,000 characters: never an error, and the word among them is found."""
     add(admin, "zoe", {"n1": "zither"})
-    assert asked.ids(text, "zoe") == ["n1"]
+    assert asked.ids(text, "zoe", web_search=web_search) == ["n1"]
 
 
 def test_only_the_beginning_of_a_long_text_is_looked_for(asked: Asked, admin: Admin) -> None:
@@ -229,9 +255,10 @@ SIGNS = st.text(st.sampled_from("- \"()&|!<>:*'\\aor./@"), max_size=300)
 @example("-" * 33)
 @example('- -"" ' * 20)
 def test_any_text_can_be_looked_for(asked: Asked, text: str) -> None:
-    """Any text that Postgres can hold is a query: in both forms, and as an excluded term."""
+    """Any text that Postgres can hold is a query: as words, in web search syntax, and there as an excluded term."""
     asked.find(text)
-    asked.find(f"{text} nowhere -{text}")
+    asked.find(text, web_search=True)
+    asked.find(f"{text} nowhere -{text}", web_search=True)
 
 
 def test_words_that_hold_quotes_stay_words(asked: Asked, admin: Admin) -> None:
@@ -239,7 +266,7 @@ def test_words_that_hold_quotes_stay_words(asked: Asked, admin: Admin) -> None:
     add(admin, "zoe", {"n1": "See example.com/it's there.", "n2": "See it there."})
     assert asked.find("example.com/it's nowhere", "zoe").method == "any_word"
     assert asked.ids("example.com/it's nowhere", "zoe") == ["n1"]
-    assert asked.ids("see nowhere -example.com/it's", "zoe") == ["n2"]
+    assert asked.ids("see nowhere -example.com/it's", "zoe", web_search=True) == ["n2"]
 
 
 # --- filters and rights -------------------------------------------------------------------------
@@ -334,7 +361,7 @@ def test_without_a_column_the_texts_themselves_are_searched(own: Settings) -> No
     """Slower, and right: in the corpus's language, only what the caller may see, ids by value."""
     asked = Asked(own, "pieces")
     assert asked.ids("saiten", "red") == ["9", "10"]
-    assert asked.ids('die "zithern" saite', "red") == ["10"]
+    assert asked.ids('die "zithern" saite', "red", web_search=True) == ["10"]
     assert asked.ids("saiten", "blue") == ["8"]
     assert asked.ids("saiten", "red", filters=FilterSet(document_ids=("no uuid",))) == []
     asked.database.close()
@@ -346,7 +373,9 @@ def test_the_doctor_says_how_to_make_it_fast(own: Settings, settings: Settings, 
     def advice(about: Settings, subject: str) -> str:
         return "\n".join(found.text for found in examine(about) if found.subject == f"corpus {subject}")
 
-    assert "GENERATED ALWAYS AS (to_tsvector('german'::regconfig, words)) STORED" in advice(own, "pieces")
+    assert "GENERATED ALWAYS AS (retrieval.text_vector('retrieval.german'::regconfig, words)) STORED" in advice(
+        own, "pieces"
+    )
     assert LEAKPROOF in advice(settings, "documents")
     assert LEAKPROOF not in advice(settings, "docs"), "everybody sees all of it: the index is used"
     assert "USING gin" not in advice(settings, "documents")
@@ -360,7 +389,7 @@ def test_the_doctors_command_makes_a_column_that_can_be_mapped(
     own: Settings, make_settings: MakeSettings, database: str, admin: Admin
 ) -> None:
     """The advised command runs as it stands, and the new column finds the same."""
-    (text,) = [found.text for found in examine(own) if "to_tsvector" in found.text]
+    (text,) = [found.text for found in examine(own) if "text_vector" in found.text]
     admin.execute(text[text.index("ALTER TABLE") : text.index("; then map")])
     columns = {**PIECES["columns"], "text_search": "text_search"}
     mapped = make_settings(database, corpora={"pieces": {**PIECES, "columns": columns}})
@@ -404,6 +433,14 @@ def test_sparse_alone(engine: Engine) -> None:
     assert answer["trace"]["search"]["legs"][0]["methods"] == ["all_words"]
 
 
+def test_web_search_syntax_is_the_jobs_choice(engine: Engine) -> None:
+    """What a question asks is all words; what excludes, excludes only where the job says so."""
+    assert [*chunks(ask(engine, query="tar -cellar", legs=["sparse"], fusion="rrf"))] == ["unheard"]
+    asked = {"query": "zither -cellar", "legs": ["sparse"], "fusion": "rrf"}
+    assert {*chunks(ask(engine, **asked))} == {"heard", "unheard"}
+    assert [*chunks(ask(engine, **asked, web_search=True))] == ["heard"]
+
+
 @pytest.mark.parametrize("legs", [["primary", "sparse"], ["primary", "contextual", "sparse"]])
 def test_a_chunk_that_only_words_find_is_in_the_answer(engine: Engine, legs: list[str]) -> None:
     """It has no vector, so no dense leg can find it; reciprocal ranks put it beside what they found."""
@@ -425,12 +462,12 @@ def test_weights_decide_between_words_and_vectors(engine: Engine) -> None:
     assert default["heard"]["scores"]["fused"] == pytest.approx(0.6 + 0.4)
 
 
-def test_a_query_of_stop_words_leaves_the_other_legs_alone(engine: Engine) -> None:
+def test_a_query_without_words_leaves_the_other_legs_alone(engine: Engine) -> None:
     """Nothing to look for is no failure: the dense leg answers."""
-    answer = ask(engine, query="the", legs=["primary", "sparse"], fusion="rrf")
+    answer = ask(engine, query="?!", legs=["primary", "sparse"], fusion="rrf")
     assert answer["metrics"]["documents"]["sparse_count"] == 0
     assert len(chunks(answer)) == 3
-    alone = ask(engine, query="the", legs=["sparse"])
+    alone = ask(engine, query="?!", legs=["sparse"])
     assert alone["results"]["documents"]["status"] == "empty"
     assert alone["trace"]["search"]["legs"][0]["methods"] == ["no_words"]
 

@@ -346,7 +346,9 @@ def test_advice_quotes_names_as_postgres_needs_them(
         'ON library."Passages" USING hnsw (("My Vec"::public.halfvec(768)) public.halfvec_cosine_ops)' in text
         for text in said
     )
-    assert any("""(to_tsvector('english'::regconfig, "the text")) STORED""" in text for text in said)
+    assert any(
+        """(retrieval.text_vector('retrieval.english'::regconfig, "the text")) STORED""" in text for text in said
+    )
 
 
 def test_advice_on_a_view_names_the_table_that_holds_the_column(

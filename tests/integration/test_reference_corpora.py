@@ -115,9 +115,10 @@ def test_full_text_search_sees_words_headings_and_code(
 def test_a_heading_weighs_more_than_a_text(admin: psycopg.Connection[Any], corpus: str) -> None:
     """Words of headings have weight A, words of texts D."""
     table, _, heading = TABLES[corpus]
+    words = f"plainto_tsquery('english', retrieval.search_text('retrieval.english', {heading}))"
     rows = admin.execute(
-        f"SELECT count(*) FILTER (WHERE ts_filter(text_search, '{{a}}') @@ plainto_tsquery('english', {heading})),"
-        f" count(*) FILTER (WHERE numnode(plainto_tsquery('english', {heading})) > 0) FROM {table}"
+        f"SELECT count(*) FILTER (WHERE ts_filter(text_search, '{{a}}') @@ {words}),"
+        f" count(*) FILTER (WHERE numnode({words}) > 0) FROM {table}"
     ).fetchone()
     assert rows is not None
     assert rows[0] == rows[1] > 0

@@ -94,6 +94,11 @@ SELECT atttypmod FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname 
 _OVER_HALFVEC = b"((embedding::public.halfvec(%d)) public.halfvec_cosine_ops)" % DIMENSIONS
 _PGVECTOR = re.compile(rb"public\.(?=(?:half)?vec(?:tor)?[(_])")
 
+_LANGUAGE = "english"
+_LANGUAGES = """
+SELECT cfgname FROM pg_ts_config WHERE cfgnamespace = 'retrieval'::regnamespace AND cfgname ~ '^[a-z_]+$' ORDER BY 1
+"""
+
 LOCK_SECONDS = 10.0
 """Seconds that `migrate` waits for a lock: sessions behind it in the lock's queue, also searches, wait as well."""
 
@@ -105,6 +110,7 @@ def migrate(
     lock_seconds: float = LOCK_SECONDS,
     dimensions: int | None = None,
     index: str | None = None,
+    language: str | None = None,
 ) -> None:
     """Install or update the worker's records and the reference schema in one transaction.
 
@@ -114,11 +120,13 @@ def migrate(
         lock_seconds: seconds to wait for a lock of another session.
         dimensions: of the reference tables' embeddings; default those they have, 768 for new ones.
         index: what the HNSW indexes of new tables are over, ``halfvec`` or ``vector``; default ``halfvec``.
+        language: of the words of new tables; default ``english``.
 
     Raises:
         psycopg.errors.LockNotAvailable: the lock was held longer; nothing is changed.
         SettingsError: another role owns some of what would be updated; nothing is changed.
-        WrongUsage: the tables hold embeddings of other dimensions; nothing is changed.
+        WrongUsage: the tables hold embeddings of other dimensions, or Postgres does not know the language; nothing is
+            changed.
     """
     with connection.transaction():
         connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
@@ -128,17 +136,21 @@ def migrate(
         check_owners(connection, () if records_only else _TABLES)
         connection.execute((config_folder() / "records.sql").read_bytes())
         if not records_only:
-            size = _dimensions_to_install(connection, dimensions)
-            connection.execute(reference_schema(size, index or "halfvec", vector_schema(connection) or "public"))
+            size, words = _dimensions_to_install(connection, dimensions), _known_language(connection, language)
+            pgvector = vector_schema(connection) or "public"
+            connection.execute(reference_schema(size, index or "halfvec", pgvector, words))
 
 
-def reference_schema(dimensions: int, index: str = "halfvec", pgvector: str = "public") -> bytes:
+def reference_schema(
+    dimensions: int, index: str = "halfvec", pgvector: str = "public", language: str = _LANGUAGE
+) -> bytes:
     """Return the reference schema for embeddings of these dimensions: above 2,000 they are ``halfvec``.
 
     Args:
         dimensions: of the embeddings.
         index: what the HNSW indexes are over: ``halfvec`` or ``vector``.
         pgvector: schema of pgvector, as SQL.
+        language: of the words, as small letters and underscores.
 
     >>> [line.split(b" WITH")[0] for line in reference_schema(2001).splitlines() if b"USING hnsw" in line][0]
     b'      USING hnsw (embedding public.halfvec_cosine_ops)'
@@ -149,10 +161,18 @@ def reference_schema(dimensions: int, index: str = "halfvec", pgvector: str = "p
         schema = schema.replace(_OVER_HALFVEC, b"(embedding public.%b_cosine_ops)" % kind)
     schema = schema.replace(b"halfvec(%d)" % DIMENSIONS, b"halfvec(%d)" % dimensions)
     schema = schema.replace(b" public.vector(%d)" % DIMENSIONS, b" public.%b(%d)" % (kind, dimensions))
+    schema = schema.replace(f"'retrieval.{_LANGUAGE}'".encode(), f"'retrieval.{language}'".encode())
     schema = _PGVECTOR.sub(lambda _: pgvector.encode() + b".", schema)
     if fits_in_line(kind.decode(), dimensions):
         return schema
     return schema.replace(b"COLUMN embedding SET STORAGE PLAIN", b"COLUMN embedding SET STORAGE EXTERNAL")
+
+
+def _known_language(connection: psycopg.Connection[Any], language: str | None) -> str:
+    known = [name for (name,) in connection.execute(_LANGUAGES).fetchall()]
+    if language is not None and language not in known:
+        raise WrongUsage(f"--language {language}: expected one of {', '.join(known)}")
+    return language or _LANGUAGE
 
 
 def _dimensions_to_install(connection: psycopg.Connection[Any], wanted: int | None) -> int:

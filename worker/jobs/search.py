@@ -53,6 +53,7 @@ class LegRequest:
         vector: query of a dense leg; a sparse leg computes similarities to it, without one none.
         weight: its weight in a weighted fusion, unless the job names weights; None: the method's default.
         without: degradation code if it fails; "" for a required leg.
+        web_search: a sparse leg reads its text in web search syntax.
     """
 
     name: str
@@ -61,6 +62,7 @@ class LegRequest:
     vector: Vector | None
     weight: float | None = None
     without: str = ""
+    web_search: bool = False
 
 
 def search_legs(
@@ -158,7 +160,14 @@ def _search(request: LegRequest, target: SearchTarget, vectors: bool) -> Search:
         return NoSearch(target.corpus)
     if request.kind == "sparse":
         return FullTextSearch(
-            target.corpus, request.text, request.vector, fetch, target.filters, vectors=vectors, with_text=True
+            target.corpus,
+            request.text,
+            request.vector,
+            fetch,
+            target.filters,
+            vectors=vectors,
+            with_text=True,
+            web_search=request.web_search,
         )
     if request.vector is None:
         raise ValueError(f"leg {request.name}: expected a vector")
@@ -203,8 +212,9 @@ class _Scoring:
     @property
     def chunks(self) -> GivenChunks:
         """The chunks to be scored."""
-        vector = None if self.request.kind == "sparse" else self.request.vector
-        return GivenChunks(self._corpus, self.missing, self.request.text if vector is None else vector)
+        request = self.request
+        query = request.text if request.kind == "sparse" or request.vector is None else request.vector
+        return GivenChunks(self._corpus, self.missing, query, web_search=request.web_search)
 
     def meet(self, legs: Sequence[_Scoring]) -> None:
         """Note what all legs found: similarities to the same vector are known, other scores are missing."""

@@ -161,7 +161,8 @@ class CorpusSettings(Section):
         compare_embedder: Refuse text queries if another embedder filled the table. Comparing a table without a record
             sends eight of its texts to the embedder.
         index: Which HNSW index is searched where a table has both: over this type (docs/vector-index.md#over-halfvec).
-        language: Text search configuration of `columns.text_search` and of queries, as Postgres names it.
+        language: Language of the texts, as Postgres names its text search configuration; `grams` where it has none
+            (docs/full-text.md).
         tenant_column: Column of the tenant: full-text search then ranks by statistics of the caller's tenant
             (docs/full-text.md#statistics). Needs `tenant_setting`.
         tenant_setting: Postgres setting of `principal.settings` with the caller's tenant (`app.tenant_id`).
@@ -217,8 +218,8 @@ class SearchSettings(Section):
         bm25_k1: Saturation of a word's frequency in full-text search: the lower, the sooner repetitions stop counting.
         bm25_b: Length normalisation of full-text search: `0` none, `1` full.
         heading_weight: Occurrences in the text that one in a heading (weight A of the `tsvector`) counts as.
-        fill_words: A full-text query of this many words or more, without quotes, is answered by chunks with any of its
-            words where fewer chunks than wanted have them all. Fewer words, or quotes: only where none has.
+        fill_words: A full-text query of this many words or more is answered by chunks with any of its words where fewer
+            chunks than wanted have them all. Fewer words, or web search syntax: only where none has.
         ranked_chunks: Most chunks that full-text search is expected to rank, by the statistics. Words that are too
             common are not searched where rarer ones are there (docs/full-text.md#statistics).
     """

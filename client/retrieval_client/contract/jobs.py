@@ -212,6 +212,7 @@ class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
         transform: rewriting of the query before the search: `none`, `glossary` (adds the corpus's words),
             `llm` (a language model rewrites it). An embedding given with the query is used unchanged.
         diversity: null: none.
+        web_search: `sparse` reads the query in web search syntax: `"a phrase"`, `or`, `-without`. Else these are words.
     """
 
     nullable = frozenset({"diversity"})
@@ -226,6 +227,7 @@ class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
     weights: dict[LegName, Annotated[Number, Field(ge=0, le=1_000_000)]] | None = None
     transform: Literal["none", "glossary", "llm"] = "none"
     diversity: Diversity | None = None
+    web_search: StrictBool = False
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:

@@ -27,6 +27,7 @@ from worker.adapters.postgres.privileges import (
     usage,
 )
 from worker.adapters.postgres.row_security import RECORDS, UNPROTECTED, Protection, version_of
+from worker.adapters.postgres.text_reading import TextReading, text_reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,6 +53,7 @@ class CorpusTypes:
         full_text_index: True if policies let full-text search use a GIN index: ``@@`` was declared leakproof.
         indexed: what the HNSW indexes are over, of ``vector`` and ``halfvec``.
         pgvector: schema of pgvector's types, operators and functions, as SQL.
+        reading: how full-text search reads its texts; None: as its settings say.
     """
 
     id: str
@@ -65,6 +67,7 @@ class CorpusTypes:
     full_text_index: bool = False
     indexed: frozenset[str] = frozenset()
     pgvector: str = "public"
+    reading: TextReading | None = None
 
     def index(self, wanted: str) -> str:
         """Return what the HNSW index to search is over: as wanted, where both or none are there.
@@ -119,8 +122,6 @@ WITH RECURSIVE typed AS (
 SELECT attname, format_type(type, -1), modifier, full_name, nullable
   FROM typed JOIN pg_type t ON t.oid = typed.type WHERE t.typtype <> 'd'
 """
-
-_CONFIGURATION = "SELECT FROM pg_ts_config WHERE cfgname = %s AND pg_ts_config_is_visible(oid)"
 
 # The tables that hold the rows of a relation: through views of any depth, and in partitions and children.
 _STORAGE = """
@@ -224,16 +225,18 @@ def inspect(
             continue
         problems += _missing_columns(name, corpus, columns)
         problems += wrong_types(name, corpus, columns)
-        problems += _language(connection, name, corpus)
         keys = corpus.columns
-        documents, storage = corpus.documents, _storage(connection, corpus.table)
+        documents, storage = corpus.documents, tables_of(connection, corpus.table)
+        reading = text_reading(connection, corpus, storage)
+        if reading is None:
+            problems.append(f"corpora.{name}.language: the database has no text search configuration {corpus.language}")
         if documents is not None:
             _check_documents(connection, name, corpus, role, columns.get(keys.document_id), problems)
         types[name] = CorpusTypes(
             columns.get(keys.id, _TEXT).name,
             columns.get(keys.document_id, _TEXT).name,
             storage,
-            _storage(connection, documents.table) if documents is not None else (),
+            tables_of(connection, documents.table) if documents is not None else (),
             UNPROTECTED if corpus.public else _protection(connection, corpus),
             columns,
             columns.get(keys.embedding, _VECTOR).embedding,
@@ -241,6 +244,7 @@ def inspect(
             is_leakproof(connection),
             indexed_kinds(connection, storage),
             vector_schema(connection) or "public",
+            reading,
         )
     _check_records(connection, role, problems)
     problems += operator_problems(connection)
@@ -468,7 +472,8 @@ def _relations(corpus: CorpusSettings) -> list[str]:
     return [corpus.table, *([corpus.documents.table] if corpus.documents is not None else [])]
 
 
-def _storage(connection: psycopg.Connection[Any], table: str) -> tuple[int, ...]:
+def tables_of(connection: psycopg.Connection[Any], table: str) -> tuple[int, ...]:
+    """Return the oids of the tables that hold a relation's rows: below a view, and a partitioned table's leaves."""
     if hidden_schema(connection, table) is not None:
         return ()
     quoted = identifier(table).as_string(connection)
@@ -489,12 +494,6 @@ def _missing_columns(name: str, corpus: CorpusSettings, columns: Mapping[str, Co
         for field, column in mapped.items()
         if column not in columns and field != _OPTIONAL
     ]
-
-
-def _language(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> Iterator[str]:
-    """Report a missing text search configuration, without which full-text search fails."""
-    if connection.execute(_CONFIGURATION, (corpus.language,)).fetchone() is None:
-        yield f"corpora.{name}.language: the database has no text search configuration {corpus.language}"
 
 
 def identifier(name: str) -> sql.Identifier:

@@ -10,9 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from worker.adapters.postgres.fulltext import MAX_CHARACTERS
+from worker.adapters.postgres.fulltext import text_values
 from worker.adapters.postgres.fulltext_sql import scores_of_given
-from worker.core.text.websearch import searchable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,19 +44,21 @@ class GivenChunks:
         corpus: their corpus.
         ids: their ids, as this corpus returned them.
         query: unit vector, shape (dimensions of the corpus,), or the text of a full-text search.
+        web_search: the text is in web search syntax; else all its words count.
     """
 
     corpus: Corpus
     ids: Sequence[str]
     query: Vector | str
+    web_search: bool = False
 
     def statement(self) -> Statement:
         """Return the statement to send; its rows are (id, cosine distance) or those of `scores_of_given`."""
         statements = self.corpus.statements
         values = statements.given_values(self.ids)
         if isinstance(self.query, str):
-            text = searchable(self.query, MAX_CHARACTERS)
-            return scores_of_given(statements), {**values, "text": text, "k": len(self.ids)}
+            text = text_values(self.query, web_search=self.web_search)
+            return scores_of_given(statements), {**values, **text, "k": len(self.ids)}
         return statements.distances, {**values, "query": self.query}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from worker.adapters.postgres.fulltext_sql import STATE, best_matching
 from worker.adapters.postgres.search import SearchResult, WordStatistics
-from worker.core.text.websearch import searchable
+from worker.core.text.websearch import beginning, searchable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,12 +26,18 @@ _ALL_WORDS, _ANY_WORD, _RARE_WORDS, _COMMON_WORDS = "all_words", "any_word", "ra
 _NO_WORDS, _NO_FULL_TEXT = "no_words", "no_full_text"
 
 
+def text_values(text: str, *, web_search: bool) -> dict[str, str | bool]:
+    """Return the parameters of a statement that searches for a text; see `FullTextSearch`."""
+    read = searchable if web_search else beginning
+    return {"text": read(text, MAX_CHARACTERS), "web_search": web_search}
+
+
 @dataclass(frozen=True, slots=True)
 class FullTextSearch:
     """Search for the chunks that match a text best; see `worker.adapters.postgres.search.Search`.
 
-    It matches all words, in web search syntax (``"a phrase"``, ``or``, ``-without``); if no chunk has them all, or too
-    few have the many words of a question, any of them, or any of the rarer ones where all would match too many.
+    It matches all words; if no chunk has them all, or too few have the many words of a question, any of them, or any of
+    the rarer ones where all would match too many.
     `SearchResult.scores` are BM25's, see `worker.adapters.postgres.fulltext_sql`.
 
     Attributes:
@@ -43,6 +49,7 @@ class FullTextSearch:
         filters: the filters of the search.
         vectors: also return the chunks' embeddings.
         with_text: leave out chunks without text, so that they take no place among the ``k``.
+        web_search: the text is in web search syntax (``"a phrase"``, ``or``, ``-without``); else all its words count.
     """
 
     corpus: Corpus
@@ -52,12 +59,14 @@ class FullTextSearch:
     filters: FilterSet
     vectors: bool = False
     with_text: bool = False
+    web_search: bool = False
 
     def statements(self) -> list[Statement]:
         """See `Search`."""
         statements = self.corpus.statements
-        values = {**statements.values(self.query, self.k, self.filters), "text": searchable(self.text, MAX_CHARACTERS)}
-        return [(best_matching(statements, self.filters, self.vectors, self.with_text), values)]
+        values = statements.values(self.query, self.k, self.filters)
+        text = text_values(self.text, web_search=self.web_search)
+        return [(best_matching(statements, self.filters, self.vectors, self.with_text), {**values, **text})]
 
     def read(self, results: Sequence[list[Row]]) -> SearchResult:
         """See `Search`; full-text search is always exact."""

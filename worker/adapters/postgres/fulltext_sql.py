@@ -1,8 +1,8 @@
 """Full-text search as SQL: one statement for a corpus, which itself chooses the query and the way to narrow it.
 
 It matches all words of the query and, where no chunk has them all, any of them. So it does where fewer than ``k`` have
-them all, unless the query has fewer than `fill_words` words or a phrase in quotes: of a question, few chunks or none
-have every word, and those that have are ranked first by BM25 itself. Under row-level security
+them all, unless the query has fewer than `fill_words` words or is in web search syntax: of a question, few chunks or
+none have every word, and those that have are ranked first by BM25 itself. Under row-level security
 ``@@`` is not leakproof, so Postgres evaluates it only after the policy, and the GIN index can't be used. Callers who
 see few documents are answered from the chunks of these documents, others by a scan of all chunks; where the corpus has
 signatures, by a scan of an index that holds them beside the ids, and then of the chunks that may match (by GIN, where
@@ -27,14 +27,18 @@ from psycopg import sql
 
 from worker.adapters.postgres.filters import all_of
 from worker.adapters.postgres.statements import FEW_ROWS_SETTING, render
+from worker.adapters.postgres.text_reading import configuration
 from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from worker.adapters.postgres.statements import Statements
+    from worker.adapters.postgres.text_reading import TextReading
     from worker.model import FilterSet
     from worker.settings.serving import CorpusSettings
+
+_TEXT = sql.SQL("%(text)s::text")
 
 STATE = 7
 """Columns of `best_matching` that describe the search and its ranking; a chunk's columns follow them."""
@@ -62,18 +66,26 @@ _CHUNKS_WITH_TERM = """
     AND t.term = (SELECT lexeme FROM unnest(word::tsvector)) COLLATE "C")
 """
 
-# `parts` has the parts of what the parser reads as a host or a path (sine.range, a/b); the any-word query has them,
-# too. A query of only excluded words matches nothing. Values that are NULL match no row.
+# A query of stop words alone is searched for with them, in a question as a phrase. `precise` are such queries, and
+# those in web search syntax: any of their words will do only where no chunk has what they say. `parts` are in the
+# any-word query, too. A query of only excluded words matches nothing. Values that are NULL match no row.
 #
 # `ranking.most` is how many chunks may be expected to match; NULL where nothing bounds them: no statistics, a small
 # corpus, few visible documents. Of all words together, it is expected what independent words would have in common.
 # Where no chunk had a word when they were counted, and any word will do, all words are not even tried.
 _ASKED = """
 parsed AS MATERIALIZED (
-  SELECT strict, parts, strict::text LIKE '%%|%%' AS alternatives, strpos(%(text)s::text, '"') > 0 AS quoted,
+  SELECT strict, parts, strict::text LIKE '%%|%%' AS alternatives,
+         %(web_search)s OR numnode(without_stop_words) = 0 AS precise,
          set_config({few_rows}, '', true)  -- which another search in this transaction may have set
-    FROM (SELECT websearch_to_tsquery({language}, %(text)s::text) AS strict,
-                 websearch_to_tsquery({language}, translate(%(text)s::text, './<>', '    ')) AS parts) AS queries
+    FROM (SELECT {folded} AS said, {said_parts} AS said_parts OFFSET 0) AS spoken,
+         LATERAL (SELECT CASE WHEN %(web_search)s THEN websearch_to_tsquery({queries}, said)
+                              ELSE plainto_tsquery({queries}, said) END AS without_stop_words,
+                         CASE WHEN %(web_search)s THEN websearch_to_tsquery({queries}, said_parts)
+                              ELSE plainto_tsquery({queries}, said_parts) END AS parts) AS reading,
+         LATERAL (SELECT CASE WHEN numnode(without_stop_words) > 0 THEN without_stop_words
+                              WHEN %(web_search)s THEN websearch_to_tsquery({texts}, said)
+                              ELSE phraseto_tsquery({texts}, said) END AS strict) AS whole
 ),
 operands AS (
   SELECT operand[1] AS excluded, operand[2] AS word, stated
@@ -105,7 +117,7 @@ asked AS MATERIALIZED (
          CASE WHEN count(*) > 0 AND coalesce((SELECT few FROM expected), true)
                    AND NOT (bool_or(stated AND holding = 0) AND EXISTS (SELECT FROM statistics)
                             AND count(*) FILTER (WHERE stated) >= {fill_words}
-                            AND (SELECT NOT quoted AND NOT alternatives FROM parsed))
+                            AND (SELECT NOT precise FROM parsed))
               THEN (SELECT strict FROM parsed) END AS strict,
          CASE WHEN count(*) > 1 AND bool_or(searched) THEN
            concat_ws(' & ', '(' || string_agg(word, ' | ') FILTER (WHERE searched) || ')',
@@ -176,7 +188,8 @@ _BEST = """
 WITH {choice} {parsed} {signed},
 strict AS MATERIALIZED ({strict}),
 fills AS MATERIALIZED (
-  SELECT asked.loose IS NOT NULL AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND NOT quoted) AS fills
+  SELECT asked.loose IS NOT NULL
+           AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND NOT precise) AS fills
     FROM asked, parsed, (SELECT count(*) AS found FROM strict) AS strict
 ),
 loose AS MATERIALIZED ({loose}),
@@ -220,7 +233,7 @@ def best_matching(corpus: Statements, filters: FilterSet, vectors: bool, with_te
 
     Its rows are (words, words searched, chunks that the statistics know or NULL, whether they are the tenant's, their
     age in seconds, any word only, score, distance, vector or NULL, fields); one row with NULLs from `any word only` on
-    where nothing matches. Its parameters are those of `Statements.values` and ``text``.
+    where nothing matches. Its parameters are those of `Statements.values`, ``text`` and ``web_search``.
 
     Args:
         corpus: the statements of the corpus.
@@ -238,9 +251,9 @@ def scores_of_given(corpus: Statements) -> bytes:
 
     Its rows are (id as text, score, coverage, sum of the idf of the query's words) of the visible ones with any word.
     Coverage is 1 where the whole query matches, else `_SCATTERED` times the share of its words, weighted by idf. Its
-    parameters are those of `Statements.given_values`, ``text`` and ``k``, the number of ids.
+    parameters are those of `Statements.given_values`, ``text``, ``web_search`` and ``k``, the number of ids.
     """
-    where = [corpus.is_given, sql.SQL(_NOT_EXCLUDED).format(document=document(corpus.settings))]
+    where = [corpus.is_given, sql.SQL(_NOT_EXCLUDED).format(document=document(corpus.settings, corpus.reading))]
     return corpus.cached(
         ("word scores",),
         NO_FILTERS,
@@ -250,7 +263,7 @@ def scores_of_given(corpus: Statements) -> bytes:
             given=corpus.given(sql.SQL("FROM parsed")),
             ranked=_ranked_where(corpus, "whole", all_of(where)),
             scattered=_number(_SCATTERED),
-            document=document(corpus.settings),
+            document=document(corpus.settings, corpus.reading),
             key=sql.Identifier(corpus.settings.columns.id),
             is_given=corpus.is_given,
             **corpus.names,
@@ -258,17 +271,12 @@ def scores_of_given(corpus: Statements) -> bytes:
     )
 
 
-def document(settings: CorpusSettings) -> sql.Composable:
+def document(settings: CorpusSettings, reading: TextReading) -> sql.Composable:
     """Compose the searched document of a chunk ``c``: its column or, without one, its text, parsed in each search."""
     columns = settings.columns
     if columns.text_search is not None:
         return sql.SQL("c.{}").format(sql.Identifier(columns.text_search))
-    return sql.SQL("to_tsvector({}, c.{})").format(language(settings), sql.Identifier(columns.text))
-
-
-def language(settings: CorpusSettings) -> sql.Composable:
-    """Return a corpus's text search configuration."""
-    return sql.SQL("{}::regconfig").format(sql.Literal(settings.language))
+    return reading.vector(sql.SQL("c.{}").format(sql.Identifier(columns.text)))
 
 
 def _compose(corpus: Statements, filters: FilterSet, vectors: bool, with_text: bool) -> bytes:
@@ -308,7 +316,10 @@ def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
         else sql.SQL("''"),
     )
     return sql.SQL(_ASKED).format(
-        language=language(corpus.settings),
+        folded=corpus.reading.folded(_TEXT),
+        said_parts=corpus.reading.parts(corpus.reading.folded(_TEXT)),
+        queries=configuration(corpus.reading.queries),
+        texts=configuration(corpus.reading.texts),
         operands=sql.Literal(_OPERANDS),
         statistics=statistics,
         chunks_with_term=sql.SQL(_CHUNKS_WITH_TERM if known else "0::bigint"),
@@ -332,7 +343,7 @@ def _ranked_where(corpus: Statements, asked: str, where: sql.Composable) -> sql.
     weights = corpus.search
     return sql.SQL(_RANKED).format(
         asked=sql.Identifier(asked),
-        document=document(corpus.settings),
+        document=document(corpus.settings, corpus.reading),
         where=where,
         count=sql.SQL(_COUNT).format(document=sql.SQL("document")),
         count_in_headings=sql.SQL(_COUNT).format(document=sql.SQL("headings")),

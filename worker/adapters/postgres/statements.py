@@ -24,6 +24,7 @@ from retrieval_client.hashing import parse_hashes
 from worker.adapters.postgres.catalog import identifier
 from worker.adapters.postgres.column_types import TEXTS
 from worker.adapters.postgres.filters import FilterSql, all_of, as_type, page_number
+from worker.adapters.postgres.text_reading import TextReading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -56,6 +57,7 @@ class Statements:
         search: as given.
         key_type: type of its id column, as Postgres names it.
         has_statistics: True if the statistics of its words can be read.
+        reading: how full-text search reads its texts.
         signature: its column of signatures, if full-text search is to use it.
         index: type of the HNSW index's vectors: ``vector`` or ``halfvec``.
         filters: a job's filters as conditions.
@@ -76,6 +78,7 @@ class Statements:
         self._types = types
         self.key_type = types.id
         self.has_statistics = types.has_statistics
+        self.reading = types.reading or TextReading(settings.language, settings.language)
         mapped = settings.columns.text_signature
         signed = mapped in types.columns and not settings.public and not types.full_text_index
         self.signature = mapped if signed else None

@@ -13,9 +13,10 @@ import psycopg
 from psycopg import sql
 
 from retrieval_client.errors import SettingsError
-from worker.adapters.postgres.catalog import STATISTICS, identifier
+from worker.adapters.postgres.catalog import STATISTICS, identifier, tables_of
 from worker.adapters.postgres.fulltext_sql import document
 from worker.adapters.postgres.ownership import foreign_owner
+from worker.adapters.postgres.text_reading import text_reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,11 +129,15 @@ def _refresh(
     connection.execute("SET LOCAL row_security = off")
     _check_owner(connection, name, corpus)
     tenants = [WHOLE, *_tenants(connection, corpus)]
-    _check_signatures(connection, name, corpus)
+    reading = text_reading(connection, corpus, tables_of(connection, corpus.table))
+    if reading is None:
+        raise SettingsError(f"corpora.{name}.language: the database has no text search configuration {corpus.language}")
+    words = document(corpus, reading)
+    _check_signatures(connection, name, corpus, words)
     found = []
     for done, tenant in enumerate(tenants):
         progress(done, len(tenants))
-        found.append(_count(connection, name, corpus, tenant))
+        found.append(_count(connection, name, corpus, tenant, words))
     connection.execute(_FORGET, (name, tenants))
     progress(len(tenants), len(tenants))
     return found
@@ -150,10 +155,12 @@ def _check_owner(connection: psycopg.Connection[Any], name: str, corpus: CorpusS
         )
 
 
-def _check_signatures(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> None:
+def _check_signatures(
+    connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, words: sql.Composable
+) -> None:
     """Check that signatures have every word of their documents; chunks would be missing from answers in silence."""
     column = corpus.columns.text_signature
-    parts = {"document": document(corpus), "table": identifier(corpus.table)}
+    parts = {"document": words, "table": identifier(corpus.table)}
     if column is None or not _has_column(connection, sql.SQL(_ONE_ROW).format(**parts), column):
         return
     lacking = sql.SQL(_LACKING).format(signature=sql.Identifier(column), **parts)
@@ -175,7 +182,9 @@ def _tenants(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> Seq
     return [tenant for (tenant,) in connection.execute(sql.SQL(_TENANTS).format(**parts)).fetchall()]
 
 
-def _count(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, tenant: str) -> TextStatistics:
+def _count(
+    connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, tenant: str, words: sql.Composable
+) -> TextStatistics:
     columns = corpus.columns
     statement = sql.SQL(_REFRESH).format(
         counted=sql.Identifier(columns.text_search or columns.text),
@@ -183,7 +192,7 @@ def _count(connection: psycopg.Connection[Any], name: str, corpus: CorpusSetting
         belongs=_belongs(corpus, tenant, sql.Placeholder("tenant")),
     )
     documents = sql.SQL("SELECT {document} FROM {table} AS c WHERE {belongs}").format(
-        document=document(corpus),
+        document=words,
         table=identifier(corpus.table),
         belongs=_belongs(corpus, tenant, sql.Literal(tenant)),
     )

@@ -47,6 +47,12 @@ def migrate(
             help="Type that the reference tables' HNSW indexes are over. Default: halfvec in new ones, else no change."
         ),
     ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            help="Language of the words of new reference tables, or grams where Postgres has none. Default: english."
+        ),
+    ] = None,
     lock_timeout: Annotated[
         float, typer.Option(min=0.1, max=86_400, help="Seconds to wait for a lock of another session.")
     ] = 10.0,
@@ -60,7 +66,8 @@ def migrate(
     It changes tables that searches read. While it waits for their lock, searches wait for it, so it gives up soon (exit
     code 69) and changes nothing.
 
-    New tables have 768 dimensions unless --dimensions says otherwise; set the same as dimensions of each corpus.
+    New tables have 768 dimensions unless --dimensions says otherwise; set the same as dimensions of each corpus, and
+    --language as its language.
 
     --index also builds one beside an index over the other type, while searches go on; it waits for transactions that
     are open. Then restart the workers, and drop the old one. After an interruption run it again.
@@ -80,7 +87,12 @@ def migrate(
     with admin_connection(dsn) as connection:
         try:
             install(
-                connection, records_only=records_only, lock_seconds=lock_timeout, dimensions=dimensions, index=index
+                connection,
+                records_only=records_only,
+                lock_seconds=lock_timeout,
+                dimensions=dimensions,
+                index=index,
+                language=language,
             )
         except psycopg.errors.LockNotAvailable:
             raise Unavailable(

@@ -14,6 +14,7 @@ from worker.adapters.postgres.catalog import identifier, is_leakproof
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.privileges import quoted_name, sources
 from worker.adapters.postgres.statements import estimated_rows
+from worker.adapters.postgres.text_reading import TextReading
 from worker.cli.doctor.policies import policy_findings
 from worker.cli.visibility import visible_rows
 
@@ -55,18 +56,27 @@ SELECT pg_get_expr(adbin, adrelid)
   FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
  WHERE d.adrelid = to_regclass(%s) AND quote_ident(a.attname) = %s AND a.attgenerated <> ''
 """
-_CONFIGURATION = re.compile(r"to_tsvector\('(?:pg_catalog\.)?(\w+)'::regconfig")
+_CONFIGURATION = re.compile(r"(?:to_tsvector|text_vector)\('(?:pg_catalog\.|retrieval\.)?(\w+)'::regconfig")
+_UNFOLDED = re.compile(r"to_tsvector\('(?:pg_catalog\.)?(\w+)'::regconfig")
+_HAVE_OWN = """
+SELECT count(*) = cardinality(%(names)s::text[]) FROM pg_ts_config c JOIN pg_namespace n ON n.oid = c.cfgnamespace
+ WHERE n.nspname = 'retrieval' AND c.cfgname = ANY (%(names)s::text[])
+"""
+_SETS_EXPRESSION = 17_0000
+"""The first version of Postgres that can change the expression of a generated column."""
 
-# Of the most frequent words of a corpus, the share that are stop words of each language that Postgres has.
+# Of the most frequent words of a corpus, the share that are stop words of each language that Postgres has. Folded texts
+# have those of their own.
 _STOP_WORDS = r"""
 SELECT substring(d.dictname FROM '^(.*)_stem$') AS language,
        sum(chunks) FILTER (WHERE ts_lexize(d.oid::regdictionary, term) = '{}')::float8 / sum(chunks) AS share
   FROM (SELECT term, t.chunks FROM retrieval.term_statistics t JOIN retrieval.text_statistics s ON s.id = t.statistics
          WHERE s.corpus = %(corpus)s AND s.tenant = '' ORDER BY t.chunks DESC, term LIMIT 40) AS frequent,
        pg_ts_dict d
- WHERE d.dictname LIKE '%%\_stem' AND d.dictname <> %(language)s || '_stem'
+ WHERE d.dictnamespace = 'pg_catalog'::regnamespace AND d.dictname LIKE '%%\_stem'
  GROUP BY 1 ORDER BY 2 DESC NULLS LAST, 1 LIMIT 1
 """
+_NO_LANGUAGE = ("simple", "grams")
 _FOREIGN = 0.25
 """Share of stop words from which texts are taken for another language: of English texts it is below 0.03."""
 
@@ -121,9 +131,9 @@ def corpus_findings(
         yield from _unindexed(connection, subject, table, corpus)
     yield from _metadata_fields(connection, subject, corpus, types)
     yield from index_findings(connection, settings, name, types)
-    yield from _full_text(connection, subject, corpus, None if is_view else table)
+    yield from _full_text(connection, subject, corpus, types, None if is_view else table)
     yield from _word_statistics(connection, name, types)
-    yield from _other_language(connection, name, corpus, types)
+    yield from _other_language(connection, name, corpus, types, None if is_view else table)
     if corpus.columns.chunk_hash is None:
         yield Finding("advice", subject, "no hash column is mapped: replays find chunks by id only (docs/schema.md)")
     if corpus.documents is None and not corpus.public:
@@ -219,16 +229,17 @@ def _unindexed(
 
 
 def _full_text(
-    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, table: str | None
+    connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes, table: str | None
 ) -> Iterator[Finding]:
     """Report the findings on full-text search; a view (no table) has neither columns nor indexes of its own."""
     column = corpus.columns.text_search
     below = f", as its columns are called below the view {corpus.table}" if table is None else ""
     named = _holders(connection, corpus, table, column or corpus.columns.text)
     if column is None:
+        reading = types.reading or TextReading(corpus.language, corpus.language)
         commands = "; ".join(
             f"ALTER TABLE {holder} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
-            f"(to_tsvector('{corpus.language}'::regconfig, {text})) STORED; "
+            f"({reading.vector(sql.SQL(text)).as_string(connection)}) STORED; "
             f"CREATE INDEX ON {holder} USING gin (text_search)"
             for holder, text in named
         )
@@ -246,7 +257,7 @@ def _full_text(
             (kind,) = connection.execute(_IS_PARTITIONED, (holder,)).fetchone() or (False,)
             how = "" if kind else "CONCURRENTLY "
             yield Finding("advice", subject, f"no GIN index: CREATE INDEX {how}ON {holder} USING gin ({own}){below}")
-        (made_by,) = connection.execute(_MADE_BY, (holder, own)).fetchone() or ("",)
+        made_by = _expression(connection, holder, own)
         languages = sorted({*_CONFIGURATION.findall(made_by)})
         if languages and corpus.language not in languages:
             yield Finding(
@@ -256,6 +267,7 @@ def _full_text(
                 f"forms of a word are not found: {subject.replace(' ', '.').replace('corpus', 'corpora')}.language = "
                 f'"{languages[0]}", or make the column by {corpus.language}',
             )
+        yield from _unfolded(connection, subject, holder, own, made_by)
     if not corpus.public and not is_leakproof(connection):
         yield Finding(
             "advice",
@@ -264,6 +276,30 @@ def _full_text(
             "could in theory reveal rows that a caller may not see. A column of signatures narrows it. Where that is "
             f"acceptable, a superuser may run: {LEAKPROOF}; then restart the workers (docs/full-text.md)",
         )
+
+
+def _unfolded(
+    connection: psycopg.Connection[Any], subject: str, holder: str, column: str, made_by: str
+) -> Iterator[Finding]:
+    """Report a column of words that was made before `migrate` installed the folding of texts, or without it."""
+    names = sorted({*_UNFOLDED.findall(made_by)})
+    if not names or connection.execute(_HAVE_OWN, {"names": names}).fetchone() != (True,):
+        return
+    expression = _UNFOLDED.sub(r"retrieval.text_vector('retrieval.\1'::regconfig", made_by)
+    if connection.info.server_version >= _SETS_EXPRESSION:
+        command = f"ALTER TABLE {holder} ALTER COLUMN {column} SET EXPRESSION AS ({expression})"
+    else:
+        command = (
+            f"ALTER TABLE {holder} DROP COLUMN {column}; ALTER TABLE {holder} ADD COLUMN {column} tsvector "
+            f"STORAGE MAIN GENERATED ALWAYS AS ({expression}) STORED; CREATE INDEX ON {holder} USING gin ({column})"
+        )
+    yield Finding(
+        "advice",
+        subject,
+        f"{column} has words as they are written, accents and widths included, and none of texts without spaces: "
+        f"{command}. It writes the table again. Do the same to a column of signatures, then run 'retrieval-worker "
+        "statistics' and restart the workers (docs/full-text.md)",
+    )
 
 
 def _word_statistics(connection: psycopg.Connection[Any], name: str, types: CorpusTypes) -> Iterator[Finding]:
@@ -284,14 +320,15 @@ def _word_statistics(connection: psycopg.Connection[Any], name: str, types: Corp
 
 
 def _other_language(
-    connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, types: CorpusTypes
+    connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings, types: CorpusTypes, table: str | None
 ) -> Iterator[Finding]:
     """Report texts of another language than full-text search takes them for; `simple` takes them for none."""
-    if not types.has_statistics or corpus.language == "simple":
+    holders = _holders(connection, corpus, table, corpus.columns.text_search or corpus.columns.text)
+    made_by = {language for holder in holders for language in _CONFIGURATION.findall(_expression(connection, *holder))}
+    if not types.has_statistics or corpus.language in _NO_LANGUAGE or (made_by and corpus.language not in made_by):
         return
-    values = {"corpus": name, "language": corpus.language}
-    language, share = connection.execute(_STOP_WORDS, values).fetchone() or ("", None)
-    if share is not None and share >= _FOREIGN:
+    language, share = connection.execute(_STOP_WORDS, {"corpus": name}).fetchone() or ("", None)
+    if share is not None and share >= _FOREIGN and language != corpus.language:
         yield Finding(
             "advice",
             f"corpus {name}",
@@ -299,6 +336,12 @@ def _other_language(
             f"reads texts as {corpus.language}: make columns.text_search by {language}, and set "
             f'corpora.{name}.language = "{language}"; for several languages, simple',
         )
+
+
+def _expression(connection: psycopg.Connection[Any], table: str, column: str) -> str:
+    """Return the expression of a generated column; "" for another."""
+    (expression,) = connection.execute(_MADE_BY, (table, column)).fetchone() or ("",)
+    return str(expression)
 
 
 def _holders(

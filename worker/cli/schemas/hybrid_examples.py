@@ -50,6 +50,7 @@ def _with_everything() -> Schema:
         "weights": {"primary": 0.5, "contextual": 0.25, "sparse": 0.25},
         "transform": "glossary",
         "diversity": {"lambda": 0.75, "per_document": 2},
+        "web_search": True,
         "run": {"subject_id": "song-1", "run_id": "r1", "step": "drums"},
     }
 

@@ -188,6 +188,7 @@ def leg_requests(job: RetrieveHybrid, text: str, queries: Queries) -> list[LegRe
             text,
             vectors.get(name, queries.primary),
             without=degraded.CONTEXTUAL if name == "contextual" else "",
+            web_search=job.web_search,
         )
         for name in LEGS
         if name in job.legs and (name == "sparse" or vectors[name] is not None)

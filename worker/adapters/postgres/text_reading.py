@@ -1,0 +1,105 @@
+"""How full-text search reads the texts of a corpus, and its queries.
+
+Texts are folded (accents, widths, hyphens; `retrieval.search_text` in config/records.sql) where `migrate` has installed
+that, and the corpus's column of words was made by `retrieval.text_vector`. A column that was made otherwise has words
+as Postgres' parser reads them, and so must a query have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from psycopg import sql
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import psycopg
+
+    from worker.settings.serving import CorpusSettings
+
+
+@dataclass(frozen=True, slots=True)
+class TextReading:
+    """Text search configurations of a corpus, as Postgres names them.
+
+    Attributes:
+        texts: configuration of its texts.
+        queries: configuration of its queries; of folded texts, the one that leaves out stop words.
+        is_folded: whether texts were folded.
+    """
+
+    texts: str
+    queries: str
+    is_folded: bool = False
+
+    def vector(self, text: sql.Composable) -> sql.Composable:
+        """Compose the words of a text."""
+        function = sql.SQL("retrieval.text_vector" if self.is_folded else "to_tsvector")
+        return sql.SQL("{}({}, {})").format(function, configuration(self.texts), text)
+
+    def folded(self, query: sql.Composable) -> sql.Composable:
+        """Compose a query as its texts were folded; else with the parts of compounds, which texts hold whole, too."""
+        if not self.is_folded:
+            return sql.SQL("regexp_replace({}, '([[:alpha:]])-(?=[[:alpha:]])', '\\1 ', 'g')").format(query)
+        return sql.SQL("retrieval.search_text({}, {})").format(configuration(self.texts), query)
+
+    def parts(self, query: sql.Composable) -> sql.Composable:
+        """Compose a query in which what the parser reads as a host or a path (sine.range, a/b) is its parts.
+
+        NULL where folding has done it.
+        """
+        return sql.SQL("NULL::text" if self.is_folded else "translate({}, './<>', '    ')").format(query)
+
+
+def configuration(name: str) -> sql.Composable:
+    """Compose a text search configuration."""
+    return sql.SQL("{}::regconfig").format(sql.Literal(name))
+
+
+# A generated column depends on the functions of its expression. A column of this name tells; below a view, where it may
+# have another name, any column of words.
+_IS_FOLDED = """
+WITH function AS (
+  SELECT p.oid FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+   WHERE n.nspname = 'retrieval' AND p.proname = 'text_vector'
+     AND has_schema_privilege(n.oid, 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE')
+)
+SELECT EXISTS (SELECT FROM function) AND (%(column)s::text IS NULL OR coalesce((
+         SELECT EXISTS (SELECT FROM pg_depend d
+                         WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid IN (SELECT oid FROM function)
+                           AND ((d.classid = 'pg_class'::regclass AND d.objid = a.attrelid AND d.objsubid = a.attnum)
+                                OR (d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid)))
+           FROM pg_attribute a JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
+          WHERE a.attrelid = ANY (%(tables)s::oid[]) AND a.atttypid IN ('tsvector'::regtype, 'bit'::regtype)
+            AND a.attgenerated <> ''
+          ORDER BY a.attname = %(column)s DESC, a.attrelid, a.attnum LIMIT 1), false))
+"""
+
+_CONFIGURATIONS = """
+SELECT n.nspname = 'retrieval' FROM pg_ts_config c JOIN pg_namespace n ON n.oid = c.cfgnamespace
+ WHERE c.cfgname = %s
+   AND (pg_ts_config_is_visible(c.oid) OR (n.nspname = 'retrieval' AND has_schema_privilege(n.oid, 'USAGE')))
+"""
+
+
+def text_reading(
+    connection: psycopg.Connection[Any], corpus: CorpusSettings, tables: Sequence[int]
+) -> TextReading | None:
+    """Return how a corpus's texts are read; None if the database has no configuration of its language.
+
+    Args:
+        connection: a connection of the role that reads the corpus.
+        corpus: its settings.
+        tables: oids of the tables that hold its rows.
+    """
+    columns = corpus.columns
+    values = {"column": columns.text_search or columns.text_signature, "tables": [*tables]}
+    (is_folded,) = connection.execute(_IS_FOLDED, values).fetchone() or (False,)
+    language, own = corpus.language, f"retrieval.{corpus.language}"
+    is_own = {row[0] for row in connection.execute(_CONFIGURATIONS, (language,)).fetchall()}
+    if not is_own or (not is_folded and False not in is_own):
+        return None
+    texts = own if is_folded and True in is_own else language
+    return TextReading(texts, language if False in is_own else own, is_folded)

@@ -14,13 +14,12 @@ from pathlib import Path  # noqa: TC003 -- typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from benchmarks.fusions import FOLDS, quality
 from benchmarks.labelled_sets import CALLER, FOLDER, SETS, K, loaded, opened
 from benchmarks.quality import changed, markdown
 
 from worker.cli.evaluation.queries import LabelledQuery
 from worker.core.prompting.conversation import SHARE
-from worker.core.ranking.measures import mean
+from worker.core.ranking.measures import mean, ndcg
 from worker.core.ranking.significance import estimate
 from worker.jobs.pipeline.types import CorpusSearch, QueryRequest, Turn
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
+FOLDS = 5
 SHOWN = 8
 """Sources of an answer in the mode `grounded`."""
 
@@ -45,6 +45,11 @@ FILLER = "Thanks, tell me more about it."
 SECOND, FURTHER, LATER = "second question", "third, after one more about the same", "third, after another subject"
 SHAPES = (SECOND, FURTHER, LATER)
 PROFILES = ("hybrid", "dense_rerank")
+
+
+def quality(ranked: Sequence[str], query: LabelledQuery) -> float:
+    """nDCG@5 of a ranking, 0-1."""
+    return ndcg(ranked, {chunk: float(grade) for chunk, grade in query.grades.items()}, K) or 0.0
 
 
 @dataclass(frozen=True)

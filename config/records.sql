@@ -137,9 +137,9 @@ RETURN normalize(
 -- A text as full-text search reads it, in the index and in the query alike: its words without accents, in Unicode's
 -- compatibility form (ligatures, widths, subscripts), without invisible characters, and joined where a hyphen ends a
 -- line. A compound is its parts, and an abbreviation one word; of names with dots or underscores, as in code, the whole
--- follows. Cut into runs is what the language's stemmer does not know: text without spaces, alphabets other than its own,
--- and with `grams` all words. A hyphen before a quotation mark excludes, in web search syntax, and stays. Never changed,
--- like hash_chunk_v1.
+-- follows. What the language's stemmer does not know is cut into runs: text without spaces, alphabets other than its
+-- own, and with `grams` all words. A hyphen before a quotation mark excludes, in web search syntax, and stays. Never
+-- changed, like hash_chunk_v1.
 --
 -- Postgres orders the marks of a letter in quadratic time, so what could be a long run of them is normalised in pieces.
 -- OFFSET 0 keeps it from computing the same several times.

@@ -25,7 +25,7 @@ STRICT, LOOSE = "kick snare", "kick snare nowhere"
 
 
 def matching(large: Large, asked: str, filters: FilterSet = NO_FILTERS) -> FullTextSearch:
-    return FullTextSearch(large.corpus, asked, large.queries[0], K, filters)
+    return FullTextSearch(large.corpus, asked, large.queries[0], K, filters, web_search="-" in asked)
 
 
 def found(large: Large, user: str, asked: str) -> list[str]:

@@ -115,20 +115,20 @@ def test_no_text_is_told_from_its_composed_form(admin: Admin, text: str) -> None
 
 
 LONG = {
-    "marks": "a" + "\u0301\u0323" * 100_000,
-    "marks of another script": "\u05d0" + "\u05b0\u05bc" * 100_000,
-    "hyphens": "a-" * 100_000,
-    "hyphens before spaces": "a-" + " " * 200_000,
-    "dots": "a." * 100_000,
-    "Chinese": "\u4e2d" * 200_000,
-    "Thai": "\u0e01\u0e31" * 100_000,
+    "marks": "a" + "\u0301\u0323" * 30_000,
+    "marks of another script": "\u05d0" + "\u05b0\u05bc" * 30_000,
+    "hyphens": "a-" * 30_000,
+    "hyphens before spaces": "a-" + " " * 60_000,
+    "dots": "a." * 30_000,
+    "Chinese": "\u4e2d" * 60_000,
+    "Thai": "\u0e01\u0e31" * 30_000,
 }
 
 
 @pytest.mark.parametrize("text", LONG.values(), ids=LONG)
 def test_any_text_is_read_in_linear_time(admin: Admin, text: str) -> None:
     """A hundred times the longest chunk of sense takes seconds; in quadratic time it would be minutes."""
-    admin.execute("SET statement_timeout = '60s'")
+    admin.execute("SET statement_timeout = '20s'")
     assert words(admin, text) != ["nothing"]
 
 

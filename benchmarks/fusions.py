@@ -320,6 +320,10 @@ def report(judged: Sequence[Judged], first: int) -> str:
     parts += ["### Less the better leg of each set", against_better_leg(judged)]
     parts += ["### Chosen on the other sets", held_out(judged)]
     parts += ["### Every fusion", by_option(judged)]
+    parts += [
+        "Held out are scale, weight and depth. The usual deviations, the mean similarity and what a whole query counts were "
+        "chosen on all of these sets, so expect less elsewhere."
+    ]
     parts += [f"Of {IDENTIFIERS} identifiers that stand in one chunk of `stdlib` each, {first} have it first."]
     return "\n\n".join(parts)
 

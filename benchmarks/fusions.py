@@ -58,8 +58,8 @@ DEPTHS = (15, 30, DEPTH)
 LOSSES = 3.0
 """How much a set below its better leg counts against one above it, where a fusion is chosen."""
 IDENTIFIERS = 40
-CHOSEN_ON_ALL = """Held out are scale, weight and depth. The usual deviations, the mean similarity and what a whole query
-counts were chosen on all of these sets, so expect less elsewhere."""
+CHOSEN_ON_ALL = """Held out are scale, weight and depth. The usual deviations, the mean similarity and what a whole
+query counts were chosen on all of these sets, so expect less elsewhere."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 
 

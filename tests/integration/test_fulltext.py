@@ -455,11 +455,13 @@ def test_a_chunk_that_only_words_find_is_in_the_answer(engine: Engine, legs: lis
 
 
 def test_weights_decide_between_words_and_vectors(engine: Engine) -> None:
-    """Weighted fusion takes each leg's scores as 0 to 1, so its best chunk gets the leg's whole weight."""
-    by_words = chunks(ask(engine, legs=["primary", "sparse"], fusion="weighted", weights={"primary": 0, "sparse": 1}))
-    assert by_words["heard"]["scores"]["fused"] == pytest.approx(1.0)
-    default = chunks(ask(engine, legs=["primary", "sparse"], fusion="weighted"))
-    assert default["heard"]["scores"]["fused"] == pytest.approx(0.6 + 0.4)
+    """With all the weight on one of them, its scores alone decide."""
+    both: dict[str, Any] = {"legs": ["primary", "sparse"], "fusion": "weighted"}
+    for leg, other in (("primary", "sparse"), ("sparse", "primary")):
+        found = chunks(ask(engine, **both, weights={leg: 1, other: 0})).values()
+        scores = [one["score"] for chunk in found for one in chunk["scores"]["legs"] if one["leg"] == leg]
+        assert scores == sorted(scores, reverse=True)
+        assert len(scores) > 1
 
 
 def test_a_query_without_words_leaves_the_other_legs_alone(engine: Engine) -> None:

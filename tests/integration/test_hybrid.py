@@ -315,13 +315,14 @@ def test_a_corpus_without_full_text_is_searched_by_vectors(make_settings: MakeSe
 
 @dataclasses.dataclass
 class WithoutScores:
-    """A database that fails at scores by vectors, and answers all else."""
+    """A database that fails at scores by any vector but the query's, and answers all else."""
 
     database: Database
     failed: list[bytes]
+    query: list[float]
 
     def read(self, principal: Principal, statements: Sequence[Statement], *limits: Any, **more: Any) -> list[list[Row]]:
-        if any(query in self.failed for query, _ in statements):
+        if any(text in self.failed and values["query"].tolist() != self.query for text, values in statements):
             raise Unavailable("gone")
         return self.database.read(principal, statements, *limits, **more)
 
@@ -330,7 +331,8 @@ def test_a_context_whose_scores_fail_is_left_out(engine: Engine) -> None:
     """As where its search fails: the answer is that without a context, and says so."""
     expected = ask(engine)
     statements = [engine.hybrid._corpora.get(name).statements.distances for name in ("docs", "examples")]
-    database: Any = WithoutScores(engine._database, statements)
+    query = LexicalEmbedder().embed(["add hi-hats"])[0].tolist()
+    database: Any = WithoutScores(engine._database, statements, query)
     engine.hybrid._legs = ParallelSearch(database, 4)
     answer = ask(engine, context=EDITOR)
     assert (answer["degraded"], answer["metrics"]["docs"]["contextual"]) == (["contextual"], "failed")

@@ -219,7 +219,8 @@ def test_a_corpus_that_another_embedder_filled_is_not_searched_by_text(open_engi
         hybrid(engine)
     assert SILENCE not in raised.value.message
     vector = LocalEmbedder(LOCAL).embed([SILENCE])[0].tolist()
-    answer = hybrid(engine, query_embedding=vector, context='sound("bd").fast(2)')
+    legs = ["primary", "contextual"]
+    answer = hybrid(engine, query_embedding=vector, context='sound("bd").fast(2)', legs=legs)
     assert answer["results"]["docs"]["chunks"][0]["chunk_id"] == "docs-debugging-001"
     assert answer["degraded"] == ["contextual"]
 
@@ -246,7 +247,7 @@ def test_full_text_searches_what_another_embedder_filled(open_engine: Any) -> No
 @pytest.mark.usefixtures("by_meaning")
 def test_the_embedder_that_filled_it_searches_it(open_engine: Any) -> None:
     """Named in the trace, with its version."""
-    answer = hybrid(open_engine(embedder={"kind": "local"}))
+    answer = hybrid(open_engine(embedder={"kind": "local"}), legs=["primary"])
     assert answer["results"]["docs"]["chunks"][0]["chunk_id"] == "docs-debugging-001"
     assert answer["trace"]["models"]["embedder"].startswith("all-MiniLM-L6-v2-int8 ")
 

@@ -39,7 +39,7 @@ class HybridSettings(Section):
     Attributes:
         searches: Corpora, and chunks of each, that a job without `searches` reads.
         fetch: Fewest chunks that each leg fetches under `fusion: weighted`, which compares them by all legs' scores.
-        extra: By corpus: chunks beyond `top_k` that primary and sparse leg fetch for other fusions. Default: 2.
+        extra: By corpus: number of chunks beyond `top_k` that primary and sparse leg fetch otherwise. Default: 2.
         extractor: Extractor of a context's keywords: `strudel` (patterns), `words` (prose), or `auto`: `strudel`, and
             `words` of a context that has no pattern.
         glossary: File of terms for `transform: glossary`, beside the settings file, else the shipped one. Empty: none.

@@ -108,12 +108,13 @@ class ScoreList(Generic[Key]):
 
     @property
     def compared(self) -> dict[Key, float]:
-        """All scores, raised where a chunk has nearly the whole query: an identifier may stand in one chunk only."""
-        return {chunk: score + WHOLE_QUERY * self._covered(chunk) for chunk, score in self.known.items()}
-
-    def _covered(self, chunk: Key) -> float:
-        squared = self.coverage.get(chunk, 0.0) ** 2
-        return squared * squared
+        """All scores, raised where a chunk has nearly the whole query, twice if it is the only one: an identifier."""
+        whole = sum(share == 1 for share in self.coverage.values())
+        return {
+            chunk: score + WHOLE_QUERY * _fourth_power(share) * (2 if share == whole == 1 else 1)
+            for chunk, score in self.known.items()
+            for share in [self.coverage.get(chunk, 0.0)]
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +391,10 @@ def weighted_sums(lists: Iterable[tuple[float, Sequence[Key], Sequence[float]]])
             terms.setdefault(key, []).append(weight * value)
     totals = ((key, math.fsum(values)) for key, values in terms.items())
     return sorted(totals, key=lambda total: descending(total[1]))
+
+
+def _fourth_power(share: float) -> float:
+    return (share * share) * (share * share)
 
 
 def _by_sum(

@@ -7,9 +7,8 @@ excludes only the first part of a compound.
 from __future__ import annotations
 
 import re
-import unicodedata
 
-from worker.core.text.unicode_data import known, restored, unknown
+from worker.core.text.unicode_data import known, normalize, restored, unknown
 
 _TERM = re.compile(r'-*+"[^"]*"|[^\s"]++')
 _WORD = re.compile("[\\w\U00040000-\U0008ffff]")
@@ -33,7 +32,7 @@ def searchable(text: str, most: int) -> str:
     ('"hi-hats" "and"', '"hi-h"')
     """
     start = beginning(text, most)
-    plain = unicodedata.normalize("NFKC", known(start))
+    plain = normalize("NFKC", known(start))
     if plain.count('"') % 2:
         plain += '"'
     terms = [_quoted(term[0]) for term in _TERM.finditer(plain)]

@@ -599,7 +599,7 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
         assert [leg["weight"] for leg in written["profiles"]["hybrid"]["legs"]] == [
             proposed[name] for name in ("primary", "sparse", "contextual")
         ]
-        assert proposed["sparse"] == pytest.approx(0.2 / (0.8 + 0.4), abs=0.001)  # as much beside the others as before
+        assert proposed["sparse"] == pytest.approx(0.3 / (0.7 + 0.4), abs=0.001)  # as much beside the others as before
         reported = json.loads(typed("tune", *caller, "--corpus", "docs", "--k", "3", "--json", **environment).stdout)
         assert (reported["method"], reported["k"], reported["setting"]) == ("weighted", 3, proposed)
         assert reported["proposal"]["after"]["ndcg"] > reported["proposal"]["before"]["ndcg"]

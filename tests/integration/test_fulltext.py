@@ -434,7 +434,7 @@ def test_sparse_alone(engine: Engine) -> None:
 
 
 def test_web_search_syntax_is_the_jobs_choice(engine: Engine) -> None:
-    """What a question asks is all words; what excludes, excludes only where the job says so."""
+    """All of a question is words; a hyphen excludes only where the job says so."""
     assert [*chunks(ask(engine, query="tar -cellar", legs=["sparse"], fusion="rrf"))] == ["unheard"]
     asked = {"query": "zither -cellar", "legs": ["sparse"], "fusion": "rrf"}
     assert {*chunks(ask(engine, **asked))} == {"heard", "unheard"}

@@ -75,7 +75,7 @@ def test_exceptions_are_those_that_the_schemas_name():
         ("finite", "retrieve_top_k.job", {"query_embedding": _encoded([float("nan"), *VECTOR[1:]])}),
         ("once", "retrieve_hybrid.job", {"searches": [{"corpus": "docs"}, {"corpus": "docs", "top_k": 2}]}),
         ("once", "run_pipeline.job", {"searches": [{"corpus": "docs"}, {"corpus": "docs"}]}),
-        ("weightless", "retrieve_hybrid.job", {"context": "", "weights": {"primary": 0}}),
+        ("weightless", "retrieve_hybrid.job", {"context": "", "weights": {"primary": 0, "sparse": 0}}),
         ("document", "pinned_replay.job.run", {"citations": {**DOCUMENT, "total_count": 2}}),
         ("forms", "build_citations.job.cite", {"sections": {"AB" * 32: "one", f"sha256:{'ab' * 32}": "two"}}),
         ("folder", "build_citations.job", {"run": {"subject_id": "..", "run_id": "r1"}}),

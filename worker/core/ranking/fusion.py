@@ -323,7 +323,7 @@ def weight_of(method: str, leg: str, weights: Mapping[str, float]) -> float:
     """Return a leg's weight in a weighted-sum method, with the method's default where none is given.
 
     >>> weight_of("weighted", "primary", {}), weight_of("weighted", "sparse", {}), weight_of("rrf", "sparse", {})
-    (0.8, 0.2, 1.0)
+    (0.7, 0.3, 1.0)
     """
     return weights.get(leg, 1.0 if method == "rrf" else default_weight(leg))
 
@@ -332,7 +332,7 @@ def default_weight(leg: str) -> float:
     """Return a leg's weight in a weighted sum of scores, where neither job nor settings name one.
 
     >>> default_weight("dense"), default_weight("sparse_context"), default_weight("context")
-    (0.8, 0.2, 0.4)
+    (0.7, 0.3, 0.4)
     """
     if leg.startswith("sparse"):
         return SPARSE_WEIGHT

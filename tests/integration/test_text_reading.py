@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def find(settings: Settings, text: str, corpus: str = "documents", *, web_search: bool = False) -> SearchResult:
-    """What zoe finds, all of it."""
+    """All that zoe finds."""
     with contextlib.closing(Database(settings)) as database:
         searched = Corpus(corpus, settings.corpora[corpus], settings.search, database.types[corpus])
         query = FullTextSearch(searched, text, None, 500, NO_FILTERS, web_search=web_search)

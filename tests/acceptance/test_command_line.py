@@ -565,7 +565,8 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
         for i in range(ENOUGH):
             name = {"subject_id": "song-1", "run_id": f"r{i}"}
             weights = {"primary": 0, "contextual": 1}
-            job = parse_job(RetrieveHybrid, {**asked, "fusion": "weighted", "weights": weights, "run": name})
+            legs = {"legs": ["primary", "contextual"], "weights": weights}
+            job = parse_job(RetrieveHybrid, {**asked, "fusion": "weighted", **legs, "run": name})
             chunks = engine.hybrid.retrieve(job, JobContext(lambda: alice))["results"]["docs"]["chunks"]
             if i:
                 engine.feedback.record("alice", RunName(**name), [chunks[0]["chunk_id"]])

@@ -172,7 +172,8 @@ def test_hypothetical_answers_that_came_are_pooled(
     assert [warning.split(":")[0] for warning in some.trace.warnings] == ["hyde"]
     assert (none.degraded, none.trace.hyde, none.status) == (["hyde"], [], "ok")
     assert none.trace.queries == plain.trace.queries
-    assert none.package.candidates[0].chunk_id == plain.package.candidates[0].chunk_id
+    scored = {leg.leg for candidate in none.package.candidates for leg in candidate.scores.legs}
+    assert scored == {"dense", "sparse"}
 
 
 def test_without_its_language_model_the_sources_answer(

@@ -42,8 +42,8 @@ class Scored:
         types = self.database.types["documents"]
         self.corpus = Corpus("documents", settings.corpora["documents"], settings.search, types)
 
-    def scores(self, query: Vector | str, user: str = "alice") -> Mapping[str, ChunkScore]:
-        return scores_of(self.database, asker(user), GivenChunks(self.corpus, EVERY, query))
+    def scores(self, query: Vector | str, user: str = "alice", *, web_search: bool = False) -> Mapping[str, ChunkScore]:
+        return scores_of(self.database, asker(user), GivenChunks(self.corpus, EVERY, query, web_search))
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_coverage_is_whole_where_the_whole_query_matches(scored: Scored) -> None
     covered = {chunk_id: one.coverage for chunk_id, one in scored.scores("zither drone").items()}
     assert covered["s1"] == 1
     assert 0 < covered["s2"] < 0.8
-    assert {*scored.scores("drone -zither")} == {"s2"}
+    assert {*scored.scores("drone -zither", web_search=True)} == {"s2"}
 
 
 def test_a_chunk_without_an_embedding_has_no_similarity(scored: Scored, admin: psycopg.Connection[Any]) -> None:

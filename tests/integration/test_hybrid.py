@@ -132,8 +132,10 @@ def test_a_search_says_at_debug_level_what_its_legs_found(engine: Engine, caplog
     for corpus, line in said.items():
         chunks, metrics = answer["results"][corpus]["chunks"], answer["metrics"][corpus]
         assert (line["log_level"], line["keywords"]) == ("debug", ["bd", "fast"])
-        assert line["counts"] == {name: metrics[f"{name}_count"] for name in ("primary", "contextual", "merged")}
-        assert line["top_scores"] == {**metrics["top_similarity"], "merged": chunks[0]["scores"]["fused"]}
+        counted = ("primary", "contextual", "sparse", "merged")
+        assert line["counts"] == {name: metrics[f"{name}_count"] for name in counted}
+        tops = {**metrics["top_similarity"], "merged": chunks[0]["scores"]["fused"]}
+        assert line["top_scores"] == {**tops, "sparse": line["top_scores"]["sparse"]}  # BM25's, not a similarity
     assert not any(chunk["text"] in str(lines) for result in answer["results"].values() for chunk in result["chunks"])
 
 

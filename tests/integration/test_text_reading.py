@@ -170,7 +170,7 @@ def test_the_one_chunk_that_holds_a_name_is_first(settings: Settings, admin: Adm
 def test_a_name_of_code_is_one_term_of_a_web_search(
     settings: Settings, admin: Admin, text: str, found: list[str]
 ) -> None:
-    """What is excluded is not required too, nor one of two alternatives."""
+    """An excluded one is not required too, nor is one of two alternatives."""
     add(admin, {"n1": "A zither, a drone.", "n2": "A zither alone.", "n3": "A zither and a drone: it calls os.path."})
     assert sorted(ids(settings, text, web_search=True)) == found
 

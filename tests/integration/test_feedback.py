@@ -326,10 +326,12 @@ def test_a_file_with_feedback_on_nothing_is_refused(engine: Engine, admin: Admin
         (run["feedback"][0], "step", "verse-9", r"feedback\[0\].chunk_id: expected a chunk of the run"),
         (legs[0], "scores", [0.5], r"records\[0\].answer.legs"),
         (legs[0], "leg", "fourth", r"records\[0\].answer.legs"),
+        (legs[0], "listed", 1000, r"records\[0\].answer.legs"),
+        (legs[0], "coverage", [0.5] * 1000, r"records\[0\].answer.legs"),
         (run["records"][0]["answer"], "legs", None, r"records\[0\].answer.legs"),
     ]
     for where, field, value, said in wrongs:
-        right, where[field] = where[field], value
+        right, where[field] = where.get(field), value
         sealed = RunFile.model_validate_json(json.dumps(run))
         with pytest.raises(InvalidJob, match=said):
             engine.exchange.restore("alice", json.dumps({**run, "sha256": sealed.digest()}).encode())

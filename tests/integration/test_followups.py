@@ -170,6 +170,17 @@ def test_cached_sources_are_those_of_the_same_conversation(open_engine: Callable
     assert answers[3]["answer"] == answers[1]["answer"] != answers[0]["answer"] == NO_ANSWER
 
 
+def test_a_question_that_a_model_words_is_worded_each_time(
+    open_engine: Callable[..., Engine], provider: Provider, broker: Any
+) -> None:
+    """Remote services are asked for the wording, and the trace has it: no cache holds one."""
+    del broker
+    provider.text = writes
+    engine = open_engine(provider, cache=ON)
+    answers = [ask(engine, question=INCLUDED, **said(PRICE)) for _ in range(2)]
+    assert [answer["trace"]["queries"] for answer in answers] == [{"dense": IN_FULL, "sparse": IN_FULL}] * 2
+
+
 # --- a model ------------------------------------------------------------------------------------
 
 

@@ -107,6 +107,14 @@ def test_a_long_text_is_cut_and_that_is_said_once(embedder: LocalEmbedder, capsy
     assert time.process_time() - began < 10
 
 
+def test_a_long_query_takes_no_longer_than_a_job_can_wait(embedder: LocalEmbedder) -> None:
+    """Of one that says all at its beginning, the rest counts for nothing."""
+    start = ("the buzzing hum " * 125)[:2000]
+    began = time.process_time()
+    assert np.array_equal(*embedder.embed([start, start + "a b c d " * 10_000], is_query=True))
+    assert time.process_time() - began < 3
+
+
 def test_a_text_longer_than_the_model_reads_is_found_by_its_end(embedder: LocalEmbedder) -> None:
     """By windows: its vector is the mean of theirs; a short text's is that of the model."""
     start, end = "The desk hums at fifty hertz. " * 30, "The ferry crosses the harbour at noon. " * 30

@@ -66,6 +66,20 @@ def leavers(answer: dict[str, Any]) -> dict[tuple[str, str], str]:
     return {(one["corpus"], one["chunk_id"]): one["reason"] for one in answer["trace"]["left"]}
 
 
+def test_what_is_near_the_editors_text_alone_answers_no_question(open_engine: Callable[..., Engine]) -> None:
+    """All legs score it; its similarity is the context's, which found it."""
+    legs = [{"kind": "dense"}, {"kind": "dense", "of": "context"}]
+    profiles = {"own": {"legs": legs, "fetch": 1}}
+    engine = open_engine(profiles=profiles, embedder={"least_similarity": 0.16}, hybrid={"extractor": "words"})
+    editor = "live room rates day cost " * 3
+    response = engine.pipeline.run(
+        QueryRequest("zebra xylophone quagga", context=editor, profile="own"), asker("alice")
+    )
+    similarities = [one.similarity for one in response.package.candidates]
+    assert max(one or 0.0 for one in similarities) > 0.16
+    assert response.answer == NO_ANSWER
+
+
 @pytest.mark.parametrize(("least", "answer"), [(1.0, NO_ANSWER), (-1.0, "[S1]")])
 def test_the_nearest_source_decides_whether_a_question_is_answered(
     open_engine: Callable[..., Engine], least: float, answer: str

@@ -158,6 +158,23 @@ def test_the_one_chunk_that_holds_a_name_is_first(settings: Settings, admin: Adm
     assert ids(settings, "join a path") == ["i1", "i2"]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("zither drone -os.path", ["n1"]),
+        ("os.path or zither", ["n1", "n2", "n3"]),
+        ("os.path", ["n3"]),
+        ('"calls os_path"', ["n3"]),
+    ],
+)
+def test_a_name_of_code_is_one_term_of_a_web_search(
+    settings: Settings, admin: Admin, text: str, found: list[str]
+) -> None:
+    """An excluded one is not required too, nor is one of two alternatives."""
+    add(admin, {"n1": "A zither, a drone.", "n2": "A zither alone.", "n3": "A zither and a drone: it calls os.path."})
+    assert sorted(ids(settings, text, web_search=True)) == found
+
+
 def test_a_question_of_stop_words_is_searched_for_with_them(settings: Settings, admin: Admin) -> None:
     """As a phrase; where no chunk has it, by any of them. Beside another word they count for nothing."""
     add(admin, {"w1": "Then The Who played.", "w2": "He who was there was the one.", "w3": "A zither."})

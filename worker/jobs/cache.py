@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -152,6 +152,7 @@ class ResultCache:
             "asked": dict(asked),
             "caller": caller.settings,
             "corpora": list(bounds.room),
+            "readings": [asdict(self._corpora.get(name).statements.reading) for name in bounds.room],
             "state": state,
         }
         # Not RFC 8785's JSON: there, two different integers beyond 2^53 may be equal, and a filter distinguishes them.

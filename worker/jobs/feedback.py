@@ -201,7 +201,7 @@ def _judgements(records: Sequence[Record], chunk: str, used: bool, corpus: str |
 
 def _can_tell(judged: CorpusFeedback) -> bool:
     """Return whether more than one leg listed chunks; otherwise all weights give the same ranking."""
-    return sum(bool(leg.get("listed", len(leg["chunk_ids"]))) for leg in judged.legs) > 1
+    return sum(bool(_leg_list(leg).score_list.listed) for leg in judged.legs) > 1
 
 
 def _example(judged: CorpusFeedback) -> Example:
@@ -216,7 +216,7 @@ def _leg_list(leg: Mapping[str, Any]) -> LegList:
         tuple(leg["chunk_ids"]),
         tuple(leg["scores"]),
         leg.get("listed"),
-        tuple(leg.get("coverage", ())),
+        tuple(leg.get("coverage") or ()),
         None if usual is None else Usual(**usual),
     )
 

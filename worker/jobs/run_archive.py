@@ -117,6 +117,8 @@ class ArchivedLeg(ArchivedObject):
     def _one_score_a_chunk(self) -> ArchivedLeg:
         if len(self.scores) != len({*self.chunk_ids}) or len(self.scores) != len(self.chunk_ids):
             raise ValueError("expected each chunk once, with its score")
+        if (self.listed or 0) > len(self.scores) or len(self.coverage or self.scores) != len(self.scores):
+            raise ValueError("expected a coverage of each chunk, and no more listed ones")
         return self
 
 

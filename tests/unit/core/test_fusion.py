@@ -178,6 +178,18 @@ def test_similarities_count_less_where_everything_is_near() -> None:
     assert ids(weighted([scored("primary", {"1": 0.9, "2": 0.7}, usual=usual), sparse])) == ["2", "1"]
 
 
+def test_a_corpus_where_nothing_was_found_changes_no_other() -> None:
+    """Nor one with none of the query's words, whose scores say nothing of how rare these are."""
+    primary = scored("primary", {"1": 0.6, "2": 0.4}, usual=Usual(0.1))
+    sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=Usual(1.0))
+    alone = fused(weighted([primary, sparse]))
+    nothing, zero = leg("sparse", {}, "empty"), dataclasses.replace(sparse, candidates=(), scores=(), usual=Usual(0.5))
+    wordless = dataclasses.replace(zero, others={("wordless", "9"): 0.0})
+    for others in ([nothing], [wordless], [zero]):
+        for legs_of_words in ([sparse, *others], [*others, sparse]):
+            assert fused(weighted([primary, *legs_of_words])) == alone
+
+
 def test_a_chunk_with_the_whole_query_counts_more() -> None:
     """An identifier stands in one chunk, and vectors prefer another."""
     primary = scored("primary", {"1": 0.6, "2": 0.4}, usual=Usual(0.1))

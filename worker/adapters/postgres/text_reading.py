@@ -40,10 +40,14 @@ class TextReading:
         return sql.SQL("{}({}, {})").format(function, configuration(self.texts), text)
 
     def folded(self, query: sql.Composable) -> sql.Composable:
-        """Compose a query as its texts were folded; else with the parts of compounds, which texts hold whole, too."""
+        """Compose a query as its texts were folded; else with the parts of compounds, which texts hold whole, too.
+
+        In web search syntax (``web_search``), the names that follow a folded text would be required, although their
+        parts may be excluded, or an alternative: there they are left out.
+        """
         if not self.is_folded:
             return sql.SQL("regexp_replace({}, '([[:alpha:]])-(?=[[:alpha:]])', '\\1 ', 'g')").format(query)
-        return sql.SQL("retrieval.search_text({}, {})").format(configuration(self.texts), query)
+        return sql.SQL(_FOLDED_QUERY).format(configuration(self.texts), query)
 
     def parts(self, query: sql.Composable) -> sql.Composable:
         """Compose a query in which what the parser reads as a host or a path (sine.range, a/b) is its parts.
@@ -51,6 +55,12 @@ class TextReading:
         NULL where folding has done it.
         """
         return sql.SQL("NULL::text" if self.is_folded else "translate({}, './<>', '    ')").format(query)
+
+
+_FOLDED_QUERY = r"""
+regexp_replace(retrieval.search_text({}, {}),
+               CASE WHEN %(web_search)s THEN '[A-Za-z0-9]+(?:\u02D1+[A-Za-z0-9]+)+' ELSE '^$' END, '', 'g')
+"""
 
 
 def configuration(name: str) -> sql.Composable:

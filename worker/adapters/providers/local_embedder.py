@@ -30,6 +30,9 @@ log = logs.logger("worker.embedder")
 LONGEST = 32_768
 """Characters of a text that are read; its end is cut off, which bounds the time."""
 
+LONGEST_QUERY = 2000
+"""The same of a query, as of full-text search: a job waits for it, and no time limit ends it."""
+
 
 class Encoder(Protocol):
     """A model's files, read and checked, and its engine; safe to use from several threads.
@@ -141,16 +144,17 @@ class LocalEmbedder:
 
     def _embed(self, text: str, dimensions: int, is_query: bool) -> NDArray[np.float32]:
         self.start()
-        if len(text) > LONGEST:
-            self._report_cut()
-        return fitted(self.encoder.encode(text[:LONGEST], is_query=is_query), self.name, dimensions)
+        longest = LONGEST_QUERY if is_query else LONGEST
+        if len(text) > longest:
+            self._report_cut(longest)
+        return fitted(self.encoder.encode(text[:longest], is_query=is_query), self.name, dimensions)
 
-    def _report_cut(self) -> None:
+    def _report_cut(self, longest: int) -> None:
         if not self.truncated:
-            log.warning("text truncated", embedder=self.name, characters=LONGEST)
+            log.warning("text truncated", embedder=self.name, characters=longest)
         self.truncated += 1
 
 
 def misreads(embedder: object, text: str) -> bool:
     """Return whether a text is not of an embedder's languages; False where that is not known."""
-    return isinstance(embedder, LocalEmbedder) and embedder.encoder.misreads(text)
+    return isinstance(embedder, LocalEmbedder) and embedder.encoder.misreads(text[:LONGEST])

@@ -299,17 +299,26 @@ def ranks_of(lists: Sequence[ScoreList[Key]], rrf_k: int = RRF_K) -> list[Contri
 
 
 def standard_scores_of(lists: Sequence[ScoreList[Key]]) -> list[Contribution[Key]]:
-    """Return what each leg adds to a chunk's sum of `standardised` scores; lists of one name are scaled together."""
+    """Return what each leg adds to a chunk's sum of `standardised` scores; lists of one name are scaled together.
+
+    Their usual distribution is the widest of them; a list without scores has none to scale.
+    """
     chunks = [*dict.fromkeys(chunk for one in lists for chunk in one.listed)]
     compared: dict[str, dict[Key, float]] = {}
-    usual: dict[str, Usual | None] = {}
+    usual: dict[str, list[Usual | None]] = {}
     for one in lists:
         compared.setdefault(one.name, {}).update(one.compared)
-        usual[one.name] = one.usual if usual.get(one.name, one.usual) is not None else None
+        usual.setdefault(one.name, []).extend([one.usual] if one.known else [])
     return [
-        (name, chunks, standardised([scores.get(chunk) for chunk in chunks], usual[name]))
+        (name, chunks, standardised([scores.get(chunk) for chunk in chunks], _widest(usual[name])))
         for name, scores in compared.items()
     ]
+
+
+def _widest(usual: Sequence[Usual | None]) -> Usual | None:
+    """Return the distribution with the highest deviation; None where one is not known."""
+    known = [one for one in usual if one is not None]
+    return max(known, key=lambda one: one.deviation, default=None) if len(known) == len(usual) else None
 
 
 CONTRIBUTIONS: Mapping[str, Callable[[Sequence[ScoreList[Any]]], list[Contribution[Any]]]] = {

@@ -16,7 +16,7 @@ from worker.core.prompting.context import LabelledSource
 from worker.core.prompting.costs import Bill
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.core.text.headings import Headings
-from worker.jobs.pipeline.queries import CONVERSATION, OF_THE_QUESTION
+from worker.jobs.pipeline.queries import CONVERSATION, DENSE, OF_THE_QUESTION
 from worker.jobs.pipeline.stages import MODEL_FAILED
 from worker.jobs.pipeline.synthesis import labelled_sources, path_of, source_of
 from worker.jobs.pipeline.types import Citation, QueryResponse
@@ -237,9 +237,11 @@ def _nearest(sources: Iterable[Candidate | RemoteSource]) -> float | None:
     for one in sources:
         if not isinstance(one, Candidate) or one.similarity is None:
             return None
-        if any(leg.leg in OF_THE_QUESTION for leg in one.scores.legs):
+        scores = {leg.leg: leg.score for leg in one.scores.legs}
+        similarities += [scores[leg] for leg in (DENSE, CONVERSATION) if leg in scores]
+        # With another leg of vectors, the similarity may be that leg's.
+        if scores and scores.keys() <= OF_THE_QUESTION - {DENSE}:
             similarities.append(one.similarity)
-        similarities += [leg.score for leg in one.scores.legs if leg.leg == CONVERSATION]
     return max(similarities, default=None)
 
 

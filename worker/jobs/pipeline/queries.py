@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 LONGEST_LINE = 1000
 DENSE = "dense"
 CONVERSATION = "conversation"
-OF_THE_QUESTION = frozenset({DENSE, "sparse"})
-"""Legs whose similarities are to the question itself."""
+OF_THE_QUESTION = frozenset({DENSE, "sparse", CONVERSATION, f"sparse_{CONVERSATION}"})
+"""Legs whose similarities are to the question, alone or in its conversation."""
 
 WITHOUT = {
     "context": degraded.CONTEXTUAL,
@@ -152,9 +152,12 @@ class QueryMaker:
     def made_of(self, plan: SearchPlan) -> dict[str, Any] | None:
         """Return what the queries of a request depend on, apart from the output of models; None if keywords fail.
 
+        Also where a model words a question in full: remote services are asked for its wording, which no cache holds.
         The glossary is applied, because its name does not identify its content; no model is called. The context, an
         editor's state, changes with every keystroke, so only its keywords are included.
         """
+        if plan.history and self._model is not None:
+            return None
         question, transform = plan.request.question, plan.profile.transform
         keywords = self._keywords(plan, TimeBudget(self._settings.deadline_seconds, self._clock))
         if isinstance(keywords, RetrievalError):

@@ -35,7 +35,7 @@ def source_slot(caching: ResultCache, queries: QueryMaker, plan: SearchPlan, cal
 
     Returns:
         None if nothing is cached: see `ResultCache.slot`; if recency counts, because that ranking changes with
-        time; or if extracting the context's keywords failed.
+        time; or if `QueryMaker.made_of` can't tell.
 
     Raises:
         Unavailable, TimedOut: see `ResultCache.slot`.

@@ -39,7 +39,7 @@ def test_a_query_finds_a_chunk_with_which_it_shares_no_word(
     """By the vectors that `load` stored; a worker with the lexical embedder refuses them, naming both."""
     for file in SAMPLES.values():
         load(admin, read(file), known(LocalEmbedder(EmbedderSettings(kind="local"))))
-    job = RetrieveHybrid(query=QUERY)
+    job = RetrieveHybrid(query=QUERY, legs=["primary"])
     with celery_worker(worker_environment(EMBEDDER__KIND="local"), worker_log, "--concurrency=2"):
         answer = client.call(job, timeout=60)
     assert isinstance(answer, Hybrid)

@@ -287,7 +287,7 @@ def test_without_a_record_another_model_is_refused_and_the_same_one_searches(ope
     assert hybrid(open_engine(embedder={"kind": "local"}))["results"]["docs"]["status"] == "ok"
     admin.execute("UPDATE doc_embeddings SET embedding = NULL")
     searches = [{"corpus": "docs", "top_k": 5}]
-    assert hybrid(open_engine(), searches=searches)["results"]["docs"]["status"] == "empty"
+    assert hybrid(open_engine(), searches=searches, legs=["primary"])["results"]["docs"]["status"] == "empty"
 
 
 @pytest.mark.usefixtures("by_meaning")

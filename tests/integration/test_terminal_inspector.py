@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +89,7 @@ async def test_a_conflict_is_accepted_or_dismissed_as_in_a_browser(
     engine: Engine, settings: Settings, admin: Admin
 ) -> None:
     """Kept with the run, the latest counts; with rights taken away meanwhile nothing is kept, and nothing shown."""
-    ask(engine, question="noise floor of the stereo bus of the Calder 32 desk, unweighted", run=RUN)
+    ask(engine, question="noise floor of the stereo bus", run=RUN)
     views, name = RunViews(engine.reading), RunName(**RUN)
 
     def decisions() -> list[str | None]:
@@ -319,7 +320,7 @@ async def test_the_keys_are_told_in_each_pane(engine: Engine, settings: Settings
 async def test_no_color_leaves_no_colour(engine: Engine, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Marks with a meaning still differ: the chosen mark is reversed, quoted words are underlined."""
     monkeypatch.setenv("NO_COLOR", "1")
-    ask(engine, question=HUM, run=RUN)
+    ask(engine, question="noise floor of the stereo bus", run=RUN)
     async with seated(desk_of(engine, settings, asker("alice"))) as seat:
         await seat.press("escape", "6", "enter")
         rows = seat.app.screen._compositor.render_strips(seat.app.size)
@@ -333,5 +334,5 @@ async def test_no_color_leaves_no_colour(engine: Engine, settings: Settings, mon
             for color in (one.style.color, one.style.bgcolor)
             if color and not color.is_default
         } == set()
-        assert any(one.style.reverse and one.text == "S1" for one in segments)
+        assert any(one.style.reverse and re.fullmatch(r"S\d", one.text) for one in segments)
         assert any(one.style.underline for one in segments)

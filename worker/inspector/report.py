@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from worker.inspector.reading import RunViews
     from worker.model import Principal
 
-MOST_CANDIDATES, MOST_CONFLICTS = 100, 200
+MOST_CANDIDATES, MOST_CONFLICTS = 500, 200
 """Most candidates of an answer and conflicts of a run that a report lists."""
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from retrieval_client import Client
 
-BACKLOG = 1000
+BACKLOG = 4000
 
 
 def message(task_id: str, group: str | None = None) -> bytes:

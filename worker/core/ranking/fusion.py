@@ -42,7 +42,7 @@ DEPTH = 50
 """Chunks that each leg lists by default for a weighted sum."""
 
 WHOLE_QUERY = 6.0
-"""What a chunk that the whole query matches has in addition to its BM25 score in a weighted sum; see `ScoreList`."""
+"""Addition to the BM25 score of a chunk that the whole query matches, in a weighted sum; see `ScoreList`."""
 
 _PLACES = 12
 """Decimal places of a convex sum: equal sums stay equal whatever the order of their terms."""
@@ -325,7 +325,7 @@ CONTRIBUTIONS: Mapping[str, Callable[[Sequence[ScoreList[Any]]], list[Contributi
     "rrf": ranks_of,
     "weighted": standard_scores_of,
 }
-"""What the lists add to each chunk's sum before their weights, for the methods that are weighted sums."""
+"""Addition of each list to a chunk's sum before weights, by method, for those that are weighted sums."""
 
 
 def weight_of(method: str, leg: str, weights: Mapping[str, float]) -> float:

@@ -12,7 +12,7 @@ from worker.core.text.unicode_data import known, normalize, restored, unknown
 
 _TERM = re.compile(r'-*+"[^"]*"|[^\s"]++')
 _WORD = re.compile("[\\w\U00040000-\U0008ffff]")
-"""What words are made of, and what stands for a character that `unicode_data` does not know."""
+"""Characters of words, and stand-ins of those that `unicode_data` does not know."""
 
 _ALTERNATIVE = "or"
 

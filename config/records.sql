@@ -122,13 +122,15 @@ BEGIN ATOMIC
     ) AS grams;
 END;
 
--- Letters without their accents, in Unicode's compatibility form. Marks of other scripts than Latin and Greek are part
--- of a letter.
+-- Letters without their accents, in Unicode's compatibility form. Marks that are seldom written go, too: Hebrew points,
+-- Arabic vowels. Those of other scripts are part of a letter.
 CREATE OR REPLACE FUNCTION retrieval.text_without_accents(content text) RETURNS text
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN normalize(
   replace(replace(replace(translate(
-    regexp_replace(normalize(content, NFKD), '([A-Za-z\u0370-\u03FF])[\u0300-\u036F]+', '\1', 'g'),
+    regexp_replace(
+      regexp_replace(normalize(content, NFKD), '([A-Za-z\u0370-\u03FF])[\u0300-\u036F]+', '\1', 'g'),
+      '[\u0591-\u05BD\u05BF\u05C1\u05C2\u05C4\u05C5\u05C7\u0610-\u061A\u0640\u064B-\u0652\u0670]', '', 'g'),
     E'\u00C6\u0152\u1E9E\u00D8\u00F8\u0141\u0142\u0110\u0111\u0126\u0127\u0166\u0167\u0131',
     E'\u00E6\u0153\u00DFOoLlDdHhTti'),
     E'\u00DF', 'ss'), E'\u00E6', 'ae'), E'\u0153', 'oe'),
@@ -178,7 +180,8 @@ BEGIN ATOMIC
                        regexp_replace(
                          content,
                          '([a-z\u00DF-\uFFFF])[-\u00AD\u2010][ \t]*\r?\n[ \t]*(?=[a-z\u00DF-\uFFFF])', '\1', 'g'),
-                       E'\u00AD\u200B\u200C\u200D\u2060\uFEFF', '') AS joined
+                       E'\u00AD\u061C\u200B\u200C\u200D\u200E\u200F\u202A\u202B\u202C\u202D\u202E\u2060\u2066\u2067\u2068\u2069\uFEFF',
+                       '') AS joined
               OFFSET 0
             ) AS lines OFFSET 0
         ) AS plains OFFSET 0

@@ -75,6 +75,9 @@ ALIKE = {
     "ligatures": ("e\ufb03cient \ufb02ow Œuvre æther", "efficient flow oeuvre aether"),
     "soft hyphens": ("co\u00adoper\u00adate", "cooperate"),
     "what is invisible": ("co\u200boper\u2060ate\ufeff", "cooperate"),
+    "directions": ("\u200ecoffee\u200f \u202bte\u202ca \u2067milk\u2069", "coffee tea milk"),
+    "Arabic vowels": ("\u0645\u0650\u0635\u0631", "\u0645\u0635\u0631"),
+    "Hebrew points": ("\ufb2a\u05b8\u05dc\u05d5\u05b9\u05dd", "\u05e9\u05dc\u05d5\u05dd"),
     "a hyphen at the end of a line": ("infor-\n    mation trans\u00ad\r\nport", "information transport"),
     "full width": ("\uff26\uff35\uff2c\uff2c\u3000\uff11\uff12", "full 12"),
     "half width": ("\uff8a\uff9d\uff76\uff78", "\u30cf\u30f3\u30ab\u30af"),
@@ -300,6 +303,20 @@ def test_a_column_that_was_made_before_is_asked_as_it_was_made(settings: Setting
     assert reading(settings) == TextReading("retrieval.english", "english", is_folded=True)
     assert {*ids(settings, "naïve")} == {*ids(settings, "naive")} == {"e1", "e2"}
     assert not [found.text for found in examine(settings) if "SET EXPRESSION" in found.text]
+
+
+def test_signatures_of_texts_that_were_read_otherwise_are_not_used(settings: Settings, admin: Admin) -> None:
+    """They would lack words of their chunks, which no search would find; the doctor says so."""
+    admin.execute(
+        "ALTER TABLE document_chunks DROP COLUMN text_signature;"
+        "ALTER TABLE document_chunks ADD COLUMN text_signature bit(2048) STORAGE PLAIN GENERATED ALWAYS AS "
+        "(retrieval.text_signature(to_tsvector('english'::regconfig, text_content))) STORED"
+    )
+    with contextlib.closing(Database(settings)) as database:
+        types = database.types["documents"]
+        searched = Corpus("documents", settings.corpora["documents"], settings.search, types)
+        assert (types.reading is None, searched.statements.signature) == (False, None)
+    assert [found.text for found in examine(settings) if "was not made of the words of text_search" in found.text]
 
 
 def test_an_empty_table_with_a_column_of_before_gets_no_signatures_of_now(admin: Admin) -> None:

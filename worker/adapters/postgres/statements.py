@@ -81,7 +81,7 @@ class Statements:
         self.reading = types.reading or TextReading(settings.language, settings.language)
         mapped = settings.columns.text_signature
         signed = mapped in types.columns and not settings.public and not types.full_text_index
-        self.signature = mapped if signed else None
+        self.signature = mapped if signed and self.reading.signature_fits else None
         self.index = types.index(settings.index)
         self.filters = FilterSql(name, settings, types)
         self._statements: dict[tuple[Any, ...], bytes] = {}

@@ -28,11 +28,13 @@ class TextReading:
         texts: configuration of its texts.
         queries: configuration of its queries; of folded texts, the one that leaves out stop words.
         is_folded: whether texts were folded.
+        signature_fits: False if the column of signatures was made of texts that were read otherwise.
     """
 
     texts: str
     queries: str
     is_folded: bool = False
+    signature_fits: bool = True
 
     def vector(self, text: sql.Composable) -> sql.Composable:
         """Compose the words of a text."""
@@ -104,12 +106,17 @@ def text_reading(
         corpus: its settings.
         tables: oids of the tables that hold its rows.
     """
-    columns = corpus.columns
-    values = {"column": columns.text_search or columns.text_signature, "tables": [*tables]}
-    (is_folded,) = connection.execute(_IS_FOLDED, values).fetchone() or (False,)
+    words, signature = corpus.columns.text_search, corpus.columns.text_signature
+    is_folded = _is_folded(connection, words or signature, tables)
+    signature_fits = not words or not signature or _is_folded(connection, signature, tables) == is_folded
     language, own = corpus.language, f"retrieval.{corpus.language}"
     is_own = {row[0] for row in connection.execute(_CONFIGURATIONS, (language,)).fetchall()}
     if not is_own or (not is_folded and False not in is_own):
         return None
     texts = own if is_folded and True in is_own else language
-    return TextReading(texts, language if False in is_own else own, is_folded)
+    return TextReading(texts, language if False in is_own else own, is_folded, signature_fits)
+
+
+def _is_folded(connection: psycopg.Connection[Any], column: str | None, tables: Sequence[int]) -> bool:
+    (is_folded,) = connection.execute(_IS_FOLDED, {"column": column, "tables": [*tables]}).fetchone() or (False,)
+    return bool(is_folded)

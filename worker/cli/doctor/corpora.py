@@ -268,6 +268,14 @@ def _full_text(
                 f'"{languages[0]}", or make the column by {corpus.language}',
             )
         yield from _unfolded(connection, subject, holder, own, made_by)
+    if types.reading is not None and not types.reading.signature_fits:
+        signature = corpus.columns.text_signature
+        yield Finding(
+            "advice",
+            subject,
+            f"{signature} was not made of the words of {column}, and is not used: full-text search reads all chunks. "
+            f"Make it by retrieval.text_signature of the expression of {column} (docs/full-text.md)",
+        )
     if not corpus.public and not is_leakproof(connection):
         yield Finding(
             "advice",

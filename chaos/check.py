@@ -27,6 +27,7 @@ import sqlite3
 import sys
 from bisect import bisect_left
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
@@ -177,8 +178,11 @@ class _Judge:
         rate = self._counts["answered"] / (self._last - self._first or 1)
         figures = [*(self._counts[name] for name in FIGURES[:5]), rate, *slowest]
         self.verdict.figures = {name: round(value, 2) for name, value in zip(FIGURES, figures, strict=True)}
-        self._jobs.close()
         return self.verdict
+
+    def close(self) -> None:
+        """Remove the temporary file."""
+        self._jobs.close()
 
 
 def parse(raw: bytes) -> dict[str, Any]:
@@ -218,11 +222,12 @@ def judge(lines: Iterable[bytes], name: str = "history") -> Verdict:
     Raises:
         MalformedError: a line is none of a history; the message names it.
     """
-    judge, number = _Judge(name), 0
+    number = 0
     try:
-        for number, raw in enumerate(lines, start=1):  # noqa: B007 -- the error names it
-            judge.add(parse(raw))
-        return judge.finish()
+        with closing(_Judge(name)) as judge:
+            for number, raw in enumerate(lines, start=1):  # noqa: B007 -- the error names it
+                judge.add(parse(raw))
+            return judge.finish()
     except MalformedError as error:
         raise MalformedError(f"{name}:{number}: {error}") from None
 

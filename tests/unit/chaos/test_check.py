@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
+from contextlib import closing
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -156,19 +157,19 @@ def test_a_fault_is_over_at_once_if_an_outcome_came_then() -> None:
 
 def test_memory_holds_open_jobs_and_faults() -> None:
     """No job that is answered, and not for each fault all that are open."""
-    judged = check._Judge("history")
-    for number in range(1000):
-        for event in (INVOKE, OK):
-            judged.add(event | {"time": 1, "id": str(number)})
-    assert not judged._open
-    tracemalloc.start()
-    for number in range(1000):
-        judged.add(INVOKE | {"id": f"open {number}"})
-    for _ in range(1000):
-        judged.add(FAULT)
-    assert tracemalloc.get_traced_memory()[0] < 1_000_000
-    tracemalloc.stop()
-    assert judged.finish().figures["answered"] == 1000
+    with closing(check._Judge("history")) as judged:
+        for number in range(1000):
+            for event in (INVOKE, OK):
+                judged.add(event | {"time": 1, "id": str(number)})
+        assert not judged._open
+        tracemalloc.start()
+        for number in range(1000):
+            judged.add(INVOKE | {"id": f"open {number}"})
+        for _ in range(1000):
+            judged.add(FAULT)
+        assert tracemalloc.get_traced_memory()[0] < 1_000_000
+        tracemalloc.stop()
+        assert judged.finish().figures["answered"] == 1000
 
 
 def run(folder: Path, *words: str) -> tuple[int, str, str]:

@@ -1,6 +1,6 @@
 """Turns of callers: a lone job beside another caller's backlog, shares of 64 callers, and what turns cost.
 
-python -m benchmarks.turns --backlog 100000
+python -m benchmarks.turns --backlog 100000 --write benchmarks/results
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import statistics
 import time
 import uuid
 from collections import Counter
+from pathlib import Path  # noqa: TC003 -- typer reads the annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import psycopg
 import redis
 import typer
 from benchmarks.command import as_command
+from benchmarks.quality import markdown
 from benchmarks.side_by_side.figures import percentile
 from rich.console import Console
-from rich.table import Table
 
 from retrieval_client import Client, RetrieveTopK, encode_embedding
 from retrieval_client.contract.message import compose
@@ -41,9 +42,12 @@ if TYPE_CHECKING:
 
     from worker.cli.devstack.stack import Stack
 
-QUEUE = "retrieval"
+QUEUE, OWN_QUEUE = "retrieval", "pipeline"
 LONE = 200
 """Lone jobs, one after another, of which each wait is measured."""
+
+OWN = ", by an idle worker on a queue of its own"
+"""What a lone job takes beside it though it waits for no other: both cores are busy."""
 
 SHARERS, SHARED = 64, 2000
 AT_ONCE = 1000
@@ -83,12 +87,15 @@ class Load:
         while turns.waiting(self.broker, QUEUE):
             time.sleep(0.02)
 
-    def lone(self) -> list[float]:
+    def lone(self, queue: str = QUEUE) -> list[float]:
         """Milliseconds that each lone job of another caller takes, from its sending to its answer."""
-        took = []
+        task, took = task_of(RetrieveTopK), []
         for _ in range(LONE):
+            task_id = f"lone-{uuid.uuid4()}"
+            message = compose(task, task_id, signed(self.job(99_999), None, None, task_id), None)
             start = time.perf_counter()
-            self.client.call(self.job(99_999), timeout=600)
+            self.broker.lpush(queue, message)
+            self.client.result(task_id, timeout=600)
             took.append((time.perf_counter() - start) * 1000)
         return took
 
@@ -104,13 +111,20 @@ class Load:
     @contextlib.contextmanager
     def worker(self, *, fair: bool) -> Iterator[None]:
         """A worker with a process for each core."""
-        settings = {"TRUST_QUEUE": "true", "EMBEDDER__KIND": "lexical", "LOG__LEVEL": "WARNING"}
-        environment = stack_environment(self._stack, WORKER__FAIR=f"{fair}".lower(), **settings)
-        log = self._stack.root / "turns.log"
-        with celery_worker(environment, log, f"--concurrency={os.cpu_count()}", queues=QUEUE):
+        with self._worker(QUEUE, os.cpu_count() or 1, fair=fair):
             self.send([0] * 200)
             self.wait_until_empty()
             yield
+
+    def idle_worker(self) -> contextlib.AbstractContextManager[Any]:
+        """A worker that has a queue for itself."""
+        return self._worker(OWN_QUEUE, 1, fair=True)
+
+    def _worker(self, queue: str, processes: int, *, fair: bool) -> contextlib.AbstractContextManager[Any]:
+        settings = {"TRUST_QUEUE": "true", "EMBEDDER__KIND": "lexical", "LOG__LEVEL": "WARNING"}
+        environment = stack_environment(self._stack, WORKER__FAIR=f"{fair}".lower(), **settings)
+        log = self._stack.root / f"turns-{queue}.log"
+        return celery_worker(environment, log, f"--concurrency={processes}", queues=queue)
 
     def clear(self) -> None:
         """Forget all that waits, and all answers."""
@@ -184,9 +198,11 @@ def main(
     jobs: Annotated[int, typer.Option(help="Jobs of a measurement of throughput.", min=100)] = 6_000,
     rounds: Annotated[int, typer.Option(help="Pairs of such measurements.", min=1)] = 6,
     only: Annotated[str, typer.Option(help="Of lone, shares, throughput, claims.")] = "lone,shares,throughput,claims",
+    write: Annotated[Path | None, typer.Option(help="Write the table into this folder.", exists=True)] = None,
 ) -> None:
     """Measure what callers gain and what turns cost, all in one run."""
-    console, table, dataset = Console(), Table("", "figure"), Dataset(rows)
+    dataset = Dataset(rows)
+    rows_of_table: list[list[str]] = []
     with local_stack() as stack:
         with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin, steps() as progress:
             load_dataset(admin, dataset, Index(32, 200), progress)
@@ -198,22 +214,20 @@ def main(
                 load.send([0] * backlog)
                 beside = load.lone()
                 left: Any = turns.waiting(load.broker, QUEUE)
-            for share in (0.5, 0.99):
-                pair = percentile(beside, share), percentile(alone, share)
-                table.add_row(
-                    f"lone job beside {backlog:,}, p{share * 100:.0f}",
-                    f"{pair[0]:.1f} ÷ {pair[1]:.1f} ms = {pair[0] / pair[1]:.2f}",
-                )
-            table.add_row("still waiting after that", f"{left:,}")
+                with load.idle_worker():
+                    waitless = load.lone(OWN_QUEUE)
+            for share, (name, waits) in itertools.product((0.5, 0.99), {"": beside, OWN: waitless}.items()):
+                pair = percentile(waits, share), percentile(alone, share)
+                row = f"lone job beside {backlog:,}{name}, p{share * 100:.0f}"
+                rows_of_table.append([row, f"{pair[0]:.1f} ÷ {pair[1]:.1f} ms = {pair[0] / pair[1]:.2f}"])
+            rows_of_table.append(["still waiting after that", f"{left:,}"])
         if "shares" in only:
-            table.add_row(f"{SHARERS} callers after {SHARED} jobs, worst share", f"{shares(load):.1%}")
+            rows_of_table.append([f"{SHARERS} callers after {SHARED} jobs, worst share", f"{shares(load):.1%}"])
         if "throughput" in only:
             for name, callers in {"one caller": 1, "10,000 callers": 10_000}.items():
                 found = ratios(load, [number % callers for number in range(jobs)], rounds)
-                table.add_row(
-                    f"jobs/s with turns ÷ without, {name}",
-                    f"{statistics.median(found):.3f} ({min(found):.3f}–{max(found):.3f})",
-                )
+                figure = f"{statistics.median(found):.3f} ({min(found):.3f}–{max(found):.3f})"
+                rows_of_table.append([f"jobs/s with turns ÷ without, {name}", figure])
         if "claims" in only:
             for callers, messages in (
                 (1, 10_000),
@@ -223,8 +237,11 @@ def main(
                 (1, 1_000_000),
             ):
                 took = claim_microseconds(load.broker, stack.redis.url(0), callers, messages)
-                table.add_row(f"claim of 4, {callers:,} callers, {messages:,} messages", f"{took:.0f} µs")
-    console.print(table)
+                rows_of_table.append([f"claim of 4, {callers:,} callers, {messages:,} messages", f"{took:.0f} µs"])
+    text = markdown(["", "figure"], rows_of_table)
+    Console().print(text, markup=False, highlight=False, soft_wrap=True)
+    if write is not None:
+        (write / "turns.md").write_text(f"{rows:,} chunks.\n\n{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

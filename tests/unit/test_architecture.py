@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
+import importlib
+import re
 import sys
 from pathlib import Path
 
@@ -322,3 +325,33 @@ def test_a_docstring_begins_with_a_verb_or_a_noun(folder: str) -> None:
     files = [path for path in home.rglob("*.py") if not any(p.startswith(".") for p in path.relative_to(home).parts)]
     assert files
     assert [(path, text) for path in files for text in docstrings(path.read_text()) if text.startswith("What")] == []
+
+
+RAISED = re.compile(r"^    ([\w.]+(?:, [\w.]+)*): ", re.MULTILINE)
+
+
+def names_raised(docstring: str) -> set[str]:
+    """Names of the classes in the `Raises` section."""
+    _, _, end = docstring.partition("Raises:\n")
+    section, *_ = re.split(r"^(?=\S)", end, flags=re.MULTILINE)
+    return {name for names in RAISED.findall(section) for name in names.split(", ")}
+
+
+def exists(name: str) -> bool:
+    """Whether Python or an installed package has a class of that name."""
+    package, _, place = name.rpartition(".")
+    return hasattr(importlib.import_module(package) if package else builtins, place)
+
+
+def test_a_docstring_raises_classes_that_exist() -> None:
+    """Each class in a `Raises` section: of the project, of Python, or of an installed package."""
+    home = ROOT.parent
+    folders = [home / folder for folder in ("benchmarks", "chaos", "client", "synthetic", "tests", "worker")]
+    files = [path for folder in folders for path in folder.rglob("*.py") if "/." not in str(path.relative_to(home))]
+    sources = {path: path.read_text() for path in files}
+    of_project = {name for source in sources.values() for name in re.findall(r"^ *class (\w+)", source, re.MULTILINE)}
+    raised = {
+        (path, name) for path, source in sources.items() for text in docstrings(source) for name in names_raised(text)
+    }
+    assert len(raised) > 100
+    assert {(path, name) for path, name in raised if name not in of_project and not exists(name)} == set()

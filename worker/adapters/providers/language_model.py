@@ -93,7 +93,7 @@ class OpenAIModel:
         """Answer a prompt; ``paid`` is called with the usage, even if the answer is empty.
 
         Raises:
-            Forgotten: the server no longer stores the answer to continue from.
+            UnknownAnswer: the server no longer stores the answer to continue from.
             Unavailable: the server did not answer in time, or with no text.
             SettingsError: it refused the request.
         """

@@ -87,7 +87,7 @@ class Provider:
             seconds: time limit of the call, where it is below that of the settings.
 
         Raises:
-            Forgotten: the server no longer stores the earlier answer.
+            UnknownAnswer: the server no longer stores the earlier answer.
             Unavailable: it did not answer in time, or was busy, or failed.
             SettingsError: it refused the request: the key, the model or a field is unknown.
         """

@@ -100,7 +100,7 @@ class Executor:
 
         Raises:
             Unavailable: the model failed or refused, and the request requires it.
-            Forgotten: the model's server no longer has the answer to continue from.
+            UnknownAnswer: the model's server no longer has the answer to continue from.
         """
         sources = labelled_sources(package)
         if not sources:

@@ -189,7 +189,7 @@ async def _form(request: Request, longest: int = LONGEST_FORM_BEFORE_SIGN_IN) ->
     """Read a form, whose bytes are counted as they arrive.
 
     Raises:
-        fastapi.HTTPException: it is too long, has too many fields, or breaks off.
+        starlette.exceptions.HTTPException: it is too long, has too many fields, or breaks off.
     """
     body = bytearray()
     try:

@@ -78,10 +78,7 @@ def worker_program(
 ) -> Program:
     """Describe a Celery worker; arguments as for `celery_worker`. It keeps its name when restarted."""
     name = f"worker-{uuid.uuid4().hex[:8]}@localhost"
-    command = [
-        *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues),
-        *("--without-mingle", "--without-gossip", *options),
-    ]
+    command = [*(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues), *options]
     broker = environment["CELERY_BROKER_URL"]
     return Program("the worker", command, environment, log, lambda: _answers(broker, name))
 
@@ -117,10 +114,7 @@ def flower_program(
     """
     if importlib.util.find_spec("flower") is None:
         raise SettingsError("Flower is not installed here: pip install 'retrieval-worker[monitoring]'")
-    command = [
-        *(sys.executable, "-m", "celery", "-A", "worker.app", "flower"),
-        *(f"--conf={config_folder() / 'flowerconfig.py'}", "--address=127.0.0.1", f"--port={port}"),
-    ]
+    command = [*(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues), *options]
     # In the environment, not on the command line, where every user of the machine could read it.
     secret = {**environment, "FLOWER_BASIC_AUTH": f"{user}:{password}"}
     return f"http://127.0.0.1:{port}", Program("Flower", command, secret, log, lambda: listens(port))

@@ -114,7 +114,10 @@ def flower_program(
     """
     if importlib.util.find_spec("flower") is None:
         raise SettingsError("Flower is not installed here: pip install 'retrieval-worker[monitoring]'")
-    command = [*(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues), *options]
+    command = [
+        *(sys.executable, "-m", "celery", "-A", "worker.app", "flower"),
+        *(f"--conf={config_folder() / 'flowerconfig.py'}", "--address=127.0.0.1", f"--port={port}"),
+    ]
     # In the environment, not on the command line, where every user of the machine could read it.
     secret = {**environment, "FLOWER_BASIC_AUTH": f"{user}:{password}"}
     return f"http://127.0.0.1:{port}", Program("Flower", command, secret, log, lambda: listens(port))

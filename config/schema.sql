@@ -168,13 +168,13 @@ CREATE TABLE IF NOT EXISTS public.doc_embeddings (
   metadata      jsonb NOT NULL DEFAULT '{}',
   embedding     public.vector(768),
   chunk_hash    bytea GENERATED ALWAYS AS (retrieval.hash_chunk_v1(content)) STORED,
-  text_search   tsvector STORAGE MAIN GENERATED ALWAYS AS (
-    setweight(retrieval.text_vector('retrieval.english'::regconfig, page_name || ' ' || section_title), 'A')
-    || retrieval.text_vector('retrieval.english'::regconfig, content)
-  ) STORED,
   created_at    timestamptz NOT NULL DEFAULT now()
 );
 ALTER TABLE public.doc_embeddings ALTER COLUMN embedding SET STORAGE PLAIN;
+ALTER TABLE public.doc_embeddings ADD COLUMN IF NOT EXISTS text_search tsvector STORAGE MAIN GENERATED ALWAYS AS (
+  setweight(retrieval.text_vector('retrieval.english'::regconfig, page_name || ' ' || section_title), 'A')
+  || retrieval.text_vector('retrieval.english'::regconfig, content)
+) STORED;
 
 DO $$
 BEGIN
@@ -205,13 +205,13 @@ CREATE TABLE IF NOT EXISTS public.example_strudels (
   chunk_hash  bytea GENERATED ALWAYS AS (
     retrieval.hash_chunk_v1(retrieval.example_text(title, description, code))
   ) STORED,
-  text_search tsvector STORAGE MAIN GENERATED ALWAYS AS (
-    setweight(retrieval.text_vector('retrieval.english'::regconfig, title), 'A')
-    || retrieval.text_vector('retrieval.english'::regconfig, description || ' ' || code)
-  ) STORED,
   created_at  timestamptz NOT NULL DEFAULT now()
 );
 ALTER TABLE public.example_strudels ALTER COLUMN embedding SET STORAGE PLAIN;
+ALTER TABLE public.example_strudels ADD COLUMN IF NOT EXISTS text_search tsvector STORAGE MAIN GENERATED ALWAYS AS (
+  setweight(retrieval.text_vector('retrieval.english'::regconfig, title), 'A')
+  || retrieval.text_vector('retrieval.english'::regconfig, description || ' ' || code)
+) STORED;
 
 DO $$
 BEGIN

@@ -75,7 +75,10 @@ def states(results: Redis, ids: list[str]) -> list[str]:
 def test_a_full_redis_is_emptied_by_its_workers(
     small: Redis, results: Redis, link: Proxy, worker_environment: Environment, tmp_path: Path
 ) -> None:
-    """Postgres is away until Redis refuses jobs: all that it took are answered, also by a worker that starts then."""
+    """Postgres is away until Redis refuses jobs: all that it took are answered, also by a worker that starts then.
+
+    It asks no other worker anything (Celery's mingle), for whose answers Redis would refuse the queue.
+    """
     environment = worker_environment(WORKER__RETRY_BACKOFF_MAX_SECONDS="2") | {
         "CELERY_BROKER_URL": small.url(0, "worker"),
         "CELERY_RESULT_BACKEND": results.url(1, "worker"),

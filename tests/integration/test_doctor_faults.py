@@ -624,6 +624,19 @@ def test_a_model_that_does_not_tell_chunks_apart_is_one_sentence(
     assert is_mended is not any(re.search(sentence, one.text) for one in found(lexical))
 
 
+def test_too_few_rows_tell_nothing_of_a_model(place: Site) -> None:
+    """That is said, so that nobody takes silence for a model that knows the language."""
+    too_few = re.compile("^too few rows .* to tell whether lexical knows their language")
+
+    def told() -> list[str]:
+        findings = [one for one in examine(place.settings()) if too_few.search(one.text)]
+        return [one.level for one in findings if one.subject == "corpus docs"]
+
+    assert told() == []
+    place.admin.execute("DELETE FROM public.doc_embeddings WHERE id NOT IN (SELECT id FROM doc_embeddings LIMIT 15)")
+    assert told() == ["ok"]
+
+
 # --- as one caller, and what the first installation lacks -------------------------------------------
 
 

@@ -312,6 +312,12 @@ def test_a_corpus_without_full_text_is_searched_by_vectors(make_settings: MakeSe
     assert ids(answer) == ids(ask(plain, legs=["primary"]))
     asked_for = ask(plain, legs=["primary", "sparse"])
     assert asked_for["metrics"]["docs"]["sparse_count"] > 0
+    for fusion in ("weighted", "rrf"):
+        only_words = {"fusion": fusion, "weights": {"primary": 0, "sparse": 1}}
+        with pytest.raises(InvalidJob, match=r"^weights: .* legs that search docs \(primary\)"):
+            ask(plain, **only_words)
+        ask(plain, **only_words, searches=[{"corpus": "examples"}])
+        ask(plain, **only_words, legs=["primary", "sparse"])
     plain.close()
 
 

@@ -63,6 +63,20 @@ def manuals(tmp_path: Path) -> Path:
     return folder
 
 
+def test_what_is_loaded_is_reported_where_its_words_can_not_be_counted(
+    typed: Command, manuals: Path, admin: psycopg.Connection[Any]
+) -> None:
+    """Signatures that lack words are the table's fault, and exit code 78 says so; the documents are there."""
+    admin.execute("ALTER TABLE public.document_chunks DROP COLUMN text_signature")
+    admin.execute("ALTER TABLE public.document_chunks ADD COLUMN text_signature bit(2048)")
+    done = typed("load", str(manuals), "--owner", "zoe", "--json")
+    assert done.returncode == 78
+    assert "all is loaded, and words are not counted: " in done.stderr
+    assert "document_chunks.text_signature lacks words" in done.stderr
+    (loaded,) = json.loads(done.stdout)["loaded"]
+    assert loaded["chunks"] == len(stored(admin)) > 0
+
+
 def stored(admin: psycopg.Connection[Any]) -> dict[str, tuple[int | None, str]]:
     """Page and version of each row, by id."""
     return {chunk_id: (page, version) for chunk_id, page, version in admin.execute(CHUNKS)}

@@ -99,6 +99,20 @@ _LANGUAGES = """
 SELECT cfgname FROM pg_ts_config WHERE cfgnamespace = 'retrieval'::regnamespace AND cfgname ~ '^[a-z_]+$' ORDER BY 1
 """
 
+# The columns of words of the reference tables, and of their signatures: language, whether texts are folded.
+_WORDS = r"""
+SELECT a.attrelid::regclass::text, string_agg(format('DROP COLUMN %%I', a.attname), ', ' ORDER BY a.attname),
+       max(substring(made_by FROM '(?:to_tsvector|text_vector)\(''(?:pg_catalog\.|retrieval\.)?(\w+)''::regconfig')),
+       bool_and(made_by LIKE '%%text_vector(%%')
+  FROM unnest(%s::text[]) AS name
+  JOIN pg_attribute a ON a.attrelid = to_regclass(name) AND a.attname IN ('text_search', 'text_signature')
+  JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum, pg_get_expr(d.adbin, d.adrelid) AS made_by
+ GROUP BY a.attrelid ORDER BY a.attrelid
+"""
+
+_FOLDS = "SELECT to_regprocedure('retrieval.text_vector(regconfig, text)') IS NOT NULL"
+_COUNTED = "SELECT EXISTS (SELECT FROM retrieval.text_statistics)"
+
 LOCK_SECONDS = 10.0
 """Seconds that `migrate` waits for a lock: sessions behind it in the lock's queue, also searches, wait as well."""
 
@@ -111,7 +125,7 @@ def migrate(
     dimensions: int | None = None,
     index: str | None = None,
     language: str | None = None,
-) -> None:
+) -> list[str]:
     """Install or update the worker's records and the reference schema in one transaction.
 
     Args:
@@ -121,6 +135,9 @@ def migrate(
         dimensions: of the reference tables' embeddings; default those they have, 768 for new ones.
         index: what the HNSW indexes of new tables are over, ``halfvec`` or ``vector``; default ``halfvec``.
         language: of the words of new tables; default ``english``.
+
+    Returns:
+        What remains to be done to the tables and statistics that were there, in this order.
 
     Raises:
         psycopg.errors.LockNotAvailable: the lock was held longer; nothing is changed.
@@ -134,11 +151,41 @@ def migrate(
         # Made first: a schema that another role makes meanwhile is seen by the check.
         connection.execute("CREATE SCHEMA IF NOT EXISTS retrieval")
         check_owners(connection, () if records_only else _TABLES)
+        folded = connection.execute(_FOLDS).fetchone() == (True,)
         connection.execute((config_folder() / "records.sql").read_bytes())
         if not records_only:
             size, words = _dimensions_to_install(connection, dimensions), _known_language(connection, language)
             pgvector = vector_schema(connection) or "public"
             connection.execute(reference_schema(size, index or "halfvec", pgvector, words))
+        return _remaining(connection, records_only=records_only, folded=folded, language=language)
+
+
+def _remaining(
+    connection: psycopg.Connection[Any], *, records_only: bool, folded: bool, language: str | None
+) -> list[str]:
+    """Return what `migrate` leaves to be done, which writes no table again and counts no words.
+
+    Args:
+        connection: as of `migrate`.
+        records_only: as of `migrate`.
+        folded: whether texts without a column of words were folded before.
+        language: as of `migrate`.
+    """
+    stored = [] if records_only else connection.execute(_WORDS, ([*REFERENCE_TABLES],)).fetchall()
+    unfolded = [table for table, _, _, is_folded in stored if not is_folded]
+    others = [(table, columns, of) for table, columns, of, _ in stored if language and of not in {None, language}]
+    remaining = []
+    if unfolded or (not folded and connection.execute(_COUNTED).fetchone() == (True,)):
+        remaining += ["replace the workers of the older version, which does not fold accents in questions"]
+        if unfolded:
+            remaining += [f"run the ALTER TABLE that 'retrieval-worker doctor' names for {', '.join(unfolded)}"]
+        remaining += ["run 'retrieval-worker statistics', because words were counted with their accents"]
+    remaining += [
+        f"{table} keeps the words of {of}: where they should be of {language}, stop the workers, run ALTER TABLE "
+        f"{table} {columns}, migrate again, set the language of its corpus, and run 'retrieval-worker statistics'"
+        for table, columns, of in others
+    ]
+    return remaining
 
 
 def reference_schema(

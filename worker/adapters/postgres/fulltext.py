@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from worker.adapters.postgres.fulltext_sql import STATE, best_matching
 from worker.adapters.postgres.search import SearchResult, WordStatistics
-from worker.core.text.websearch import beginning, searchable
+from worker.core.text.websearch import beginning, phrases, searchable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,10 +26,11 @@ _ALL_WORDS, _ANY_WORD, _RARE_WORDS, _COMMON_WORDS = "all_words", "any_word", "ra
 _NO_WORDS, _NO_FULL_TEXT = "no_words", "no_full_text"
 
 
-def text_values(text: str, *, web_search: bool) -> dict[str, str | bool]:
+def text_values(text: str, *, web_search: bool) -> dict[str, str | bool | None]:
     """Return the parameters of a statement that searches for a text; see `FullTextSearch`."""
-    read = searchable if web_search else beginning
-    return {"text": read(text, MAX_CHARACTERS), "web_search": web_search}
+    if not web_search:
+        return {"text": beginning(text, MAX_CHARACTERS), "phrases": None, "web_search": False}
+    return {"text": searchable(text, MAX_CHARACTERS), "phrases": phrases(text, MAX_CHARACTERS), "web_search": True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class FullTextSearch:
     """Search for the chunks that match a text best; see `worker.adapters.postgres.search.Search`.
 
     It matches all words; if no chunk has them all, or too few have the many words of a question, any of them, or any of
-    the rarer ones where all would match too many.
+    the rarer ones where all would match too many. Phrases of a web search, and what it excludes, hold all the same.
     `SearchResult.scores` are BM25's, see `worker.adapters.postgres.fulltext_sql`.
 
     Attributes:

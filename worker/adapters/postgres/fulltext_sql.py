@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from worker.model import FilterSet
     from worker.settings.serving import CorpusSettings
 
-_TEXT = sql.SQL("%(text)s::text")
+_TEXT, _PHRASES = sql.SQL("%(text)s::text"), sql.SQL("%(phrases)s::text")
 
 STATE = 7
 """Columns of `best_matching` that describe the search and its ranking; a chunk's columns follow them."""
@@ -67,8 +67,9 @@ _CHUNKS_WITH_TERM = """
 """
 
 # A query of stop words alone is searched for with them, in a question as a phrase. `precise` are such queries, and
-# those in web search syntax: any of their words will do only where no chunk has what they say. `parts` are in the
-# any-word query, too. A query of only excluded words matches nothing. Values that are NULL match no row.
+# those in web search syntax: any of their words will do only where no chunk has what they say, and then with their
+# phrases (`held`). `parts` are in the any-word query, too. A query of only excluded words matches nothing. Values that
+# are NULL match no row.
 #
 # `ranking.most` is how many chunks may be expected to match; NULL where nothing bounds them: no statistics, a small
 # corpus, few visible documents. Of all words together, it is expected what independent words would have in common.
@@ -77,8 +78,10 @@ _ASKED = """
 parsed AS MATERIALIZED (
   SELECT strict, parts, strict::text LIKE '%%|%%' AS alternatives,
          %(web_search)s OR numnode(without_stop_words) = 0 AS precise,
+         nullif(websearch_to_tsquery(CASE WHEN numnode(without_stop_words) > 0 THEN {queries} ELSE {texts} END,
+                                     said_phrases)::text, '') AS held,
          set_config({few_rows}, '', true)  -- which another search in this transaction may have set
-    FROM (SELECT {folded} AS said, {said_parts} AS said_parts OFFSET 0) AS spoken,
+    FROM (SELECT {folded} AS said, {said_parts} AS said_parts, {said_phrases} AS said_phrases OFFSET 0) AS spoken,
          LATERAL (SELECT CASE WHEN %(web_search)s THEN websearch_to_tsquery({queries}, said)
                               ELSE plainto_tsquery({queries}, said) END AS without_stop_words,
                          CASE WHEN %(web_search)s THEN websearch_to_tsquery({queries}, said_parts)
@@ -121,6 +124,7 @@ asked AS MATERIALIZED (
               THEN (SELECT strict FROM parsed) END AS strict,
          CASE WHEN count(*) > 1 AND bool_or(searched) THEN
            concat_ws(' & ', '(' || string_agg(word, ' | ') FILTER (WHERE searched) || ')',
+                     (SELECT '(' || held || ')' FROM parsed),
                      (SELECT string_agg(DISTINCT excluded, ' & ') FROM operands))::tsquery
          END AS loose
     FROM words
@@ -233,7 +237,7 @@ def best_matching(corpus: Statements, filters: FilterSet, vectors: bool, with_te
 
     Its rows are (words, words searched, chunks that the statistics know or NULL, whether they are the tenant's, their
     age in seconds, any word only, score, distance, vector or NULL, fields); one row with NULLs from `any word only` on
-    where nothing matches. Its parameters are those of `Statements.values`, ``text`` and ``web_search``.
+    where nothing matches. Its parameters are those of `Statements.values` and `text_values`.
 
     Args:
         corpus: the statements of the corpus.
@@ -251,7 +255,7 @@ def scores_of_given(corpus: Statements) -> bytes:
 
     Its rows are (id as text, score, coverage, sum of the idf of the query's words) of the visible ones with any word.
     Coverage is 1 where the whole query matches, else `_SCATTERED` times the share of its words, weighted by idf. Its
-    parameters are those of `Statements.given_values`, ``text``, ``web_search`` and ``k``, the number of ids.
+    parameters are those of `Statements.given_values`, `text_values`, and ``k``, the number of ids.
     """
     where = [corpus.is_given, sql.SQL(_NOT_EXCLUDED).format(document=document(corpus.settings, corpus.reading))]
     return corpus.cached(
@@ -318,6 +322,7 @@ def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
     return sql.SQL(_ASKED).format(
         folded=corpus.reading.folded(_TEXT),
         said_parts=corpus.reading.parts(corpus.reading.folded(_TEXT)),
+        said_phrases=corpus.reading.folded(_PHRASES),
         queries=configuration(corpus.reading.queries),
         texts=configuration(corpus.reading.texts),
         operands=sql.Literal(_OPERANDS),

@@ -86,7 +86,7 @@ def migrate(
         raise WrongUsage("--index is of the reference tables, which --records-only leaves out: give one of the two")
     with admin_connection(dsn) as connection:
         try:
-            install(
+            remaining = install(
                 connection,
                 records_only=records_only,
                 lock_seconds=lock_timeout,
@@ -109,9 +109,11 @@ def migrate(
     if as_json:
         parts = ["records"] if records_only else ["records", "reference"]
         indexes = {} if index is None else {"indexes": [asdict(one) for one in both]}
-        write_json({"installed": parts, "dimensions": installed, **indexes})
+        write_json({"installed": parts, "dimensions": installed, "remaining": remaining, **indexes})
         return
     console.print("the schema is installed")
+    for step in remaining:
+        console.print(f"still to do: {step}", soft_wrap=True)
     for one in both:
         sizes = f"{one.bytes / 2**20:,.1f} MB, beside {one.old} of {one.old_bytes / 2**20:,.1f} MB"
         console.print(f"{one.table} has an index over {index}: {sizes}", soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from retrieval_client.errors import SettingsError
 from worker.cli.commands.install import AdminDsn, admin_connection
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
 from worker.cli.terminal import complain, console, progress, screen, write_json
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from worker.adapters.providers.embedder import Embedder
     from worker.cli.corpus_files import CorpusFile, Document
     from worker.cli.documents.folders import Found, Rights, Window
+    from worker.settings import Settings
 
 _NAMED = 5
 """Most documents that are named."""
@@ -100,8 +102,7 @@ def load(
             loader.load(connection, content, model, partial(shown.advance, bar), columns, again=again)
         if prune and not dry_run:
             loader.delete_documents(connection, vanished)
-        if not dry_run:
-            loader.count_words(connection, loaded.corpora, contents)
+        uncounted = None if dry_run else _count_words(connection, loaded, contents)
     report = {
         "loaded": [{"corpus": one.corpus, "items": len(one.items), "chunks": one.chunks} for one in contents],
         **_unread_texts(made, contents, columns),
@@ -116,6 +117,8 @@ def load(
         _tell(report, prune=prune, dry_run=dry_run)
     for document_id, reason in found.unread.items():
         complain(f"{document_id}: {reason}")
+    if uncounted:
+        raise uncounted
     if found.unread:
         raise typer.Exit(1)
 
@@ -170,6 +173,17 @@ def _unread_texts(
         if is_foreign_corpus(verdicts):
             foreign[content.corpus] = sum(verdicts)
     return {"too_long": too_long, "not_of_the_embedders_languages": foreign}
+
+
+def _count_words(connection: Any, settings: Settings, contents: Sequence[CorpusFile]) -> SettingsError | None:
+    """Count the words of the loaded corpora; return why they could not be: what is loaded must be reported first."""
+    from worker.cli import loader
+
+    try:
+        loader.count_words(connection, settings.corpora, contents)
+    except SettingsError as error:
+        return SettingsError(f"all is loaded, and words are not counted: {error.message}")
+    return None
 
 
 def _tell(report: dict[str, Any], *, prune: bool, dry_run: bool) -> None:

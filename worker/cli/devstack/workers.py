@@ -78,10 +78,7 @@ def worker_program(
 ) -> Program:
     """Describe a Celery worker; arguments as for `celery_worker`. It keeps its name when restarted."""
     name = f"worker-{uuid.uuid4().hex[:8]}@localhost"
-    command = [
-        *(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues),
-        *("--without-mingle", "--without-gossip", *options),
-    ]
+    command = [*(sys.executable, "-m", "celery", "-A", "worker.app", "worker", "-n", name, "-Q", queues), *options]
     broker = environment["CELERY_BROKER_URL"]
     return Program("the worker", command, environment, log, lambda: _answers(broker, name))
 

@@ -125,7 +125,7 @@ def embedder_findings(settings: Settings, caller: Principal | None = None) -> It
                 compared = _compared(subject, embedder, recorded[name]) if name in recorded else None
                 compared = compared or _sampled(subject, embedder, rows)
                 yield compared
-                if compared.level == "ok" and len(rows.texts) >= _ROWS / 2:
+                if compared.level == "ok":
                     yield from _told_apart(subject, embedder, rows)
                 if compared.level == "ok" and isinstance(embedder, LocalEmbedder):
                     yield from _cut(subject, embedder, rows)
@@ -139,6 +139,10 @@ def _compared(subject: str, embedder: Embedder, recorded: EmbedderIdentity) -> F
 
 def _told_apart(subject: str, embedder: Embedder, rows: StoredSample) -> Iterator[Finding]:
     """Report a model that does not find chunks by sentences of their own, for which no labels are needed."""
+    if len(rows.texts) < _ROWS / 2:
+        text = f"too few rows with text and vector are visible to tell whether {embedder.name} knows their language"
+        yield Finding("ok", subject, f"{text} (--as names a caller)")
+        return
     illegible = [misreads(embedder, text) for text in rows.texts]
     if is_foreign_corpus(illegible):
         yield Finding(

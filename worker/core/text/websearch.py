@@ -32,11 +32,41 @@ def searchable(text: str, most: int) -> str:
     ('"hi-hats" "and"', '"hi-h"')
     """
     start = beginning(text, most)
-    plain = normalize("NFKC", known(start))
+    return restored(" ".join(filter(None, map(_quoted, _terms(start)))), unknown(start))
+
+
+def phrases(text: str, most: int) -> str | None:
+    """Return what the quoted phrases of a text demand, in the form of `searchable`; None without a phrase.
+
+    Of several alternatives, one without a phrase demands any of its terms.
+
+    >>> phrases('"bass drum" loud -"hi hat"', 100), phrases('"bass drum" loud or rim shot', 100)
+    ('"bass drum"', '"bass drum" or "rim" or "shot"')
+    >>> phrases('bass-drum -"hi hat"', 100)
+    """
+    start = beginning(text, most)
+    alternatives: list[list[str]] = [[]]
+    for term in _terms(start):
+        quoted = _quoted(term)
+        if quoted == _ALTERNATIVE:
+            alternatives.append([])
+        elif quoted and not quoted.startswith("-"):
+            alternatives[-1].append(term)
+    demanded = [[_quoted(term) for term in terms if term.startswith('"')] for terms in alternatives]
+    if not any(demanded):
+        return None
+    either = [
+        " ".join(of) or " or ".join(map(_quoted, all_of)) for of, all_of in zip(demanded, alternatives, strict=True)
+    ]
+    return restored(" or ".join(filter(None, either)), unknown(start))
+
+
+def _terms(text: str) -> list[str]:
+    """Return the terms of a text as they were typed; quotation marks that nobody closed are closed at its end."""
+    plain = normalize("NFKC", known(text))
     if plain.count('"') % 2:
         plain += '"'
-    terms = [_quoted(term[0]) for term in _TERM.finditer(plain)]
-    return restored(" ".join(filter(None, terms)), unknown(start))
+    return _TERM.findall(plain)
 
 
 def _quoted(term: str) -> str:

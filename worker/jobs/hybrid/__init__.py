@@ -106,8 +106,8 @@ class HybridRetrieval:
             Unavailable, TimedOut, SettingsError, InternalError: the primary or the sparse leg failed.
         """
         fusion = job.fusion or self._settings.fusion
-        weights = fusion_weights(job, fusion, self._settings)
         corpora = corpus_queries(job, self._corpora, self._settings)
+        weights = fusion_weights(job, fusion, self._settings, corpora)
         dimensions = self._corpora.dimensions_of([query.target.corpus for query in corpora])
         given = job.query_embedding
         vector = None if given is None else vectors.decode(given, dimensions=dimensions)

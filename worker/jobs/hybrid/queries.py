@@ -154,17 +154,24 @@ def corpus_queries(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettin
     return queries
 
 
-def fusion_weights(job: RetrieveHybrid, fusion: str, settings: HybridSettings) -> dict[str, float]:
+def fusion_weights(
+    job: RetrieveHybrid, fusion: str, settings: HybridSettings, corpora: Iterable[CorpusQuery]
+) -> dict[str, float]:
     """Return the weights of a job's legs: its own, else those of the settings; a missing leg has the method's default.
 
     Raises:
-        InvalidJob: the method sums by weights, and all that count are 0.
+        InvalidJob: the method sums by weights, and all that count in a corpus are 0.
     """
     given = settings.weights_of(fusion) | {str(leg): weight for leg, weight in (job.weights or {}).items()}
-    if fusion in CONTRIBUTIONS and all(given.get(leg) == 0 for leg in job.searching_legs):
-        name = "rrf_weights" if fusion == "rrf" else "weights"
-        expected = f"expected more than 0 for one of the legs: the setting hybrid.{name} has 0 for those without one"
-        raise InvalidJob(expected, "weights")
+    name = "rrf_weights" if fusion == "rrf" else "weights"
+    for query in corpora if fusion in CONTRIBUTIONS else ():
+        legs = [leg for leg in job.searching_legs if leg != "sparse" or query.target.full_text]
+        if all(given.get(leg) == 0 for leg in legs):
+            raise InvalidJob(
+                f"expected more than 0 for one of the legs that search {query.name} ({', '.join(legs)}): the setting "
+                f"hybrid.{name} has 0 for those without one",
+                "weights",
+            )
     return given
 
 

@@ -41,7 +41,7 @@ class _Queues:
 class _Processes(bootsteps.StartStopStep):
     """In place of the step that consumes tasks: processes claim these."""
 
-    requires = (consumer.Mingle,)
+    requires = (consumer.Events,)
 
     def __init__(self, parent: Any, **options: Any) -> None:
         super().__init__(parent, **options)
@@ -58,14 +58,12 @@ class Consumer(consumer.Consumer):
     """The consumer."""
 
     class Blueprint(bootsteps.Blueprint):
-        """Its steps."""
+        """Its steps; not Mingle and Gossip, whose queues a full Redis refuses, which would restart it without end."""
 
         name = "Consumer"
         default_steps = (
             consumer.Connection,
-            consumer.Mingle,
             consumer.Events,
-            consumer.Gossip,
             consumer.Heart,
             _Processes,
             _Control,

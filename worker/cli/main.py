@@ -57,8 +57,8 @@ cli = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_requested: bool) -> None:
+    if is_requested:
         write_text(f"retrieval-worker {metadata.version('retrieval-worker')}")
         raise typer.Exit
 
@@ -166,7 +166,9 @@ def run(command: Any, arguments: Sequence[str]) -> int:
         complain(error.message)
         return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
     except OSError as error:  # a named file or folder, or standard output
-        complain(": ".join(str(part) for part in (error.filename, error.strerror or type(error).__name__) if part))
+        complain(
+            ": ".join(str(detail) for detail in (error.filename, error.strerror or type(error).__name__) if detail)
+        )
         return 1
 
 
@@ -182,7 +184,9 @@ def _out_of_range(error: Any) -> str:
 
 def _hint(error: Any) -> str:
     """Return how to give a text that looks like an option; empty for other errors."""
-    takes_text = error.ctx is not None and any(one.param_type_name == "argument" for one in error.ctx.command.params)
+    takes_text = error.ctx is not None and any(
+        parameter.param_type_name == "argument" for parameter in error.ctx.command.params
+    )
     return ". A text that begins with - goes after --" if hasattr(error, "option_name") and takes_text else ""
 
 

@@ -87,19 +87,19 @@ def index_over(connection: psycopg.Connection[Any], kind: str, watch: Watch | No
     Raises:
         WrongUsage: no such index holds the table's dimensions, or its name is taken.
     """
-    both = []
+    index_pairs = []
     for table in REFERENCE_TABLES:
-        found = _indexes(connection, table)
-        other = next((one for one in found if one.kind != kind), None)
-        if other is None:
+        table_indexes = _indexes(connection, table)
+        other_index = next((index for index in table_indexes if index.kind != kind), None)
+        if other_index is None:
             continue
-        built = all(one.kind != kind for one in found)
+        built = all(index.kind != kind for index in table_indexes)
         if built:
             with _watched(connection, watch, table):
                 _build(connection, table, kind)
-        new = next(one for one in _indexes(connection, table) if one.kind == kind)
-        both.append(BothIndexes(table, built, new.bytes, other.name, other.bytes))
-    return both
+        new = next(index for index in _indexes(connection, table) if index.kind == kind)
+        index_pairs.append(BothIndexes(table, built, new.bytes, other_index.name, other_index.bytes))
+    return index_pairs
 
 
 def _indexes(connection: psycopg.Connection[Any], table: str) -> list[Hnsw]:
@@ -108,9 +108,9 @@ def _indexes(connection: psycopg.Connection[Any], table: str) -> list[Hnsw]:
 
 
 def _build(connection: psycopg.Connection[Any], table: str, kind: str) -> None:
-    size, most = dimensions_of(connection, table) or 0, INDEXED_DIMENSIONS[kind]
-    if size > most:
-        raise WrongUsage(f"--index {kind}: it holds at most {most:,} dimensions, {table} has {size:,}")
+    size, size_limit = dimensions_of(connection, table) or 0, INDEXED_DIMENSIONS[kind]
+    if size > size_limit:
+        raise WrongUsage(f"--index {kind}: it holds at most {size_limit:,} dimensions, {table} has {size:,}")
     schema, name = table.split(".")
     index = f"{name}_embedding_{kind}_idx"
     if connection.execute(_TAKEN, (f"{schema}.{index}",)).fetchone():
@@ -120,8 +120,8 @@ def _build(connection: psycopg.Connection[Any], table: str, kind: str) -> None:
     with suppress(psycopg.Error):
         connection.execute(_ENDS_WITH_ITS_CLIENT)
     command = sql.SQL(_COMMANDS[kind] + _PARAMETERS)
-    parts = {"size": sql.Literal(size), "pgvector": sql.SQL(vector_schema(connection) or "public")}
-    connection.execute(command.format(sql.Identifier(index), sql.Identifier(schema, name), **parts))
+    sql_parameters = {"size": sql.Literal(size), "pgvector": sql.SQL(vector_schema(connection) or "public")}
+    connection.execute(command.format(sql.Identifier(index), sql.Identifier(schema, name), **sql_parameters))
 
 
 @contextmanager
@@ -135,8 +135,8 @@ def _watched(connection: psycopg.Connection[Any], watch: Watch | None, table: st
     def tell() -> None:
         with suppress(psycopg.Error):  # the build itself tells whether Postgres is gone
             while not ended.wait(_TELL_SECONDS):
-                for phase, done, total in watch.connection.execute(_STATE, (pid,)):
-                    watch.progress(table, phase, done, total)
+                for phase, blocks_done, total in watch.connection.execute(_STATE, (pid,)):
+                    watch.progress(table, phase, blocks_done, total)
 
     telling = Thread(target=tell, name="progress of the build")
     telling.start()

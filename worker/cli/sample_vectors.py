@@ -57,22 +57,24 @@ class SampleVectors:
         is_query: bool = False,
     ) -> NDArray[np.float32]:
         """Embed texts; see `Embedder.embed`."""
-        known = [self._vectors.get(_digest(text)) for text in texts]
-        others = [text for text, vector in zip(texts, known, strict=True) if vector is None]
-        rest = iter(self._embedder.embed(others, paid, seconds, dimensions, is_query=is_query) if others else ())
+        stored_vectors = [self._vectors.get(_digest(text)) for text in texts]
+        missing_texts = [text for text, vector in zip(texts, stored_vectors, strict=True) if vector is None]
+        rest = iter(
+            self._embedder.embed(missing_texts, paid, seconds, dimensions, is_query=is_query) if missing_texts else ()
+        )
         rows = np.zeros((len(texts), dimensions), dtype=np.float32)
-        for i, vector in enumerate(known):
+        for i, vector in enumerate(stored_vectors):
             rows[i] = next(rest) if vector is None else fitted(vector.astype(np.float64), self.name, dimensions)
         return rows
 
 
 def known(embedder: Embedder) -> Embedder:
     """Return an embedder that need not compute the sample's vectors; unchanged if it is not the one that made them."""
-    made = _read()
-    if (embedder.name, embedder.version) != (made["name"], made["version"]):
+    sample = _read()
+    if (embedder.name, embedder.version) != (sample["name"], sample["version"]):
         return embedder
-    rows = np.frombuffer(base64.b64decode(made["vectors"]), dtype="<f2").reshape(len(made["texts"]), -1)
-    return SampleVectors(embedder, dict(zip(made["texts"], rows, strict=True)))
+    rows = np.frombuffer(base64.b64decode(sample["vectors"]), dtype="<f2").reshape(len(sample["texts"]), -1)
+    return SampleVectors(embedder, dict(zip(sample["texts"], rows, strict=True)))
 
 
 def sample_texts() -> list[str]:

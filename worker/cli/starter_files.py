@@ -24,9 +24,9 @@ def starter_files(folder: Path) -> dict[Path, bytes]:
         WrongUsage: a unit can't name the folder.
     """
     shipped = config_folder()
-    named = [shipped / name for name in (*_SETTINGS, *_SECRETS, "kustomization.yaml")]
-    named += sorted(file for name in _FOLDERS for file in (shipped / name).iterdir() if file.is_file())
-    contents = {file.relative_to(shipped): file.read_bytes() for file in named}
+    shipped_files = [shipped / name for name in (*_SETTINGS, *_SECRETS, "kustomization.yaml")]
+    shipped_files += sorted(file for name in _FOLDERS for file in (shipped / name).iterdir() if file.is_file())
+    contents = {file.relative_to(shipped): file.read_bytes() for file in shipped_files}
     return {
         folder / name: _of_this_place(content, folder) if name.suffix == ".service" else content
         for name, content in contents.items()
@@ -40,9 +40,11 @@ def write(files: dict[Path, bytes], *, force: bool) -> None:
         OSError: one can't be written.
         WrongUsage: some are there, and ``force`` is not given; the message names them.
     """
-    there = [str(file) for file in files if file.exists() or file.is_symlink()]
-    if there and not force:
-        raise WrongUsage(f"already there: {', '.join(there)}. Name another folder, or overwrite them with --force")
+    existing_files = [str(file) for file in files if file.exists() or file.is_symlink()]
+    if existing_files and not force:
+        raise WrongUsage(
+            f"already there: {', '.join(existing_files)}. Name another folder, or overwrite them with --force"
+        )
     for file, content in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)

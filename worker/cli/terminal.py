@@ -35,13 +35,13 @@ class Terminal(Console):
 
     def print(self, *objects: Any, **options: Any) -> None:
         """Print; a table is as wide as its ids need, even where a terminal or a pipe is narrower."""
-        (one, *others) = objects or ("",)
-        if isinstance(one, Group) and not others:
-            for part in one.renderables:
-                self.print(part, **options)
+        (renderable, *other_renderables) = objects or ("",)
+        if isinstance(renderable, Group) and not other_renderables:
+            for grouped_renderable in renderable.renderables:
+                self.print(grouped_renderable, **options)
             return
         usual = self.width
-        needed = _needed_width(one) if isinstance(one, Table) and not others else 0
+        needed = _needed_width(renderable) if isinstance(renderable, Table) and not other_renderables else 0
         if needed > usual:
             self.width = needed
         super().print(*objects, **options)
@@ -92,9 +92,9 @@ def _needed_width(table: Table) -> int:
     return needed
 
 
-def styled(*parts: str | tuple[str, str]) -> Text:
+def styled(*pieces: str | tuple[str, str]) -> Text:
     """Join strings, and pairs of a string and its style, to a text."""
-    pairs = ((part, "") if isinstance(part, str) else part for part in parts)
+    pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
     return Text.assemble(*((visible(text), style) for text, style in pairs))
 
 

@@ -27,7 +27,9 @@ def decoded(content: bytes, encoding: str = "utf-8") -> str:
         EncodingError: it is in another encoding.
         LookupError: Python does not know the encoding.
     """
-    mark, encoding = next((known for known in _MARKS if content.startswith(known[0])), (b"", encoding))
+    mark, encoding = next(
+        (mark_and_encoding for mark_and_encoding in _MARKS if content.startswith(mark_and_encoding[0])), (b"", encoding)
+    )
     content = content[len(mark) :]
     try:
         text = content.decode(encoding)

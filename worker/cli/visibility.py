@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from worker.settings import Settings
 
-_MOST, _SECONDS, _NEARLY_ALL = 100_000, 10, 0.9
+_MOST_ROWS, _SECONDS, _NEARLY_ALL = 100_000, 10, 0.9
 
 _COUNT = "SELECT count(*) FROM (SELECT FROM {} {} LIMIT {}) AS visible"
 _IS_TABLE = "SELECT relkind <> 'v' FROM pg_class WHERE oid = to_regclass(%s)"
@@ -37,18 +37,23 @@ def visible_rows(connection: psycopg.Connection[Any], settings: Settings, name: 
     """
     table, subject = settings.corpora[name].table, f"corpus {name}"
     (is_table,) = connection.execute(_IS_TABLE, (identifier(table).as_string(connection),)).fetchone() or (False,)
-    share = min(1.0, _MOST / rows) if rows and is_table else 1.0
+    share = min(1.0, _MOST_ROWS / rows) if rows and is_table else 1.0
     try:
         counts = [_count(connection, table, share, dict.fromkeys(settings.principal.settings.values(), ""))]
         counts += [_count_as_invented(connection, table, share, settings) for _ in range(2)]
     except psycopg.errors.QueryCanceled:
         return Finding("ok", subject, f"its visible rows could not be counted in {_SECONDS} s")
-    shown = ["none, the policies fail" if one is None else f"{one:,}{'+' * (one == _MOST)}" for one in counts]
-    said = f"rows visible to no one: {shown[0]}; to two invented callers: {shown[1]} and {shown[2]}; of about {rows:,}"
-    if rows and max(one or 0 for one in counts) >= _NEARLY_ALL * rows:
+    count_texts = [
+        "none, the policies fail" if count is None else f"{count:,}{'+' * (count == _MOST_ROWS)}" for count in counts
+    ]
+    sentence = (
+        f"rows visible to no one: {count_texts[0]}; to two invented callers: {count_texts[1]} and {count_texts[2]}; "
+        f"of about {rows:,}"
+    )
+    if rows and max(count or 0 for count in counts) >= _NEARLY_ALL * rows:
         cure = "mend its policies (docs/schema.md), or declare it public = true if that is meant"
-        return Finding("advice", subject, f"{said}. Every caller sees all of it, or nearly: {cure}")
-    return Finding("ok", subject, said)
+        return Finding("advice", subject, f"{sentence}. Every caller sees all of it, or nearly: {cure}")
+    return Finding("ok", subject, sentence)
 
 
 def _count_as_invented(connection: psycopg.Connection[Any], table: str, share: float, settings: Settings) -> int | None:
@@ -57,21 +62,23 @@ def _count_as_invented(connection: psycopg.Connection[Any], table: str, share: f
     invented = str(uuid.uuid4())
     values = (invented, str(2_000_000_000 + secrets.randbelow(10**8)), f'["{invented}"]')
     claims = (dict(zip(names, row, strict=True)) for row in itertools.product(values, repeat=len(names)))
-    counts = (_count(connection, table, share, stated) for stated in claims)
+    counts = (_count(connection, table, share, invented_claims) for invented_claims in claims)
     return next((count for count in counts if count is not None), None)
 
 
 def _count(connection: psycopg.Connection[Any], table: str, share: float, claims: Mapping[str, str]) -> int | None:
     """Return the number of rows that a caller sees; None if a policy fails on the claims.
 
-    Of a large table it is estimated by a share of its pages; of a large view at most `_MOST` are counted.
+    Of a large table it is estimated by a share of its pages; of a large view at most `_MOST_ROWS` are counted.
     """
     sampled = sql.SQL("TABLESAMPLE SYSTEM ({})").format(sql.Literal(100 * share)) if share < 1 else sql.SQL("")
-    count = sql.SQL(_COUNT).format(identifier(table), sampled, sql.Literal(round(1.1 * _MOST) if share < 1 else _MOST))
-    stated = {"transaction_read_only": "on", "statement_timeout": f"{_SECONDS}s", **claims}
+    count = sql.SQL(_COUNT).format(
+        identifier(table), sampled, sql.Literal(round(1.1 * _MOST_ROWS) if share < 1 else _MOST_ROWS)
+    )
+    session_settings = {"transaction_read_only": "on", "statement_timeout": f"{_SECONDS}s", **claims}
     try:
         with connection.transaction():
-            connection.execute(_STATE, (Jsonb(stated),))
+            connection.execute(_STATE, (Jsonb(session_settings),))
             row = connection.execute(count).fetchone()
     except (psycopg.DataError, psycopg.errors.RaiseException, psycopg.errors.UndefinedObject):
         return None

@@ -24,19 +24,19 @@ _ROLE = "retrieval_worker"
 _LINE = 96
 
 
-def new_folder(wanted: Path | None) -> Path:
+def new_folder(folder: Path | None) -> Path:
     """Return the folder to write to: as wanted, else the first of ``adopted``, ``adopted-2``, … that is not there.
 
     Raises:
         WrongUsage: a file that would be written is there.
     """
-    if wanted is None:
+    if folder is None:
         names = ("adopted", *(f"adopted-{n}" for n in range(2, 10_000)))
         return next(Path(name) for name in names if not Path(name).exists())
     for name in (SETTINGS, MODES, STATEMENTS):
-        if (wanted / name).exists():
-            raise WrongUsage(f"{wanted / name} is there, and nothing is overwritten: name another folder with --out")
-    return wanted
+        if (folder / name).exists():
+            raise WrongUsage(f"{folder / name} is there, and nothing is overwritten: name another folder with --out")
+    return folder
 
 
 def write(
@@ -67,8 +67,12 @@ def write(
 
 def settings_file(proposals: Sequence[Proposal]) -> str:
     """Return the settings of the worker."""
-    first = proposals[0].dimensions
-    searches = [f"  {{ corpus = {_toml(one.corpus)}, top_k = 5 }}," for one in proposals if one.dimensions == first]
+    first_dimensions = proposals[0].dimensions
+    searches = [
+        f"  {{ corpus = {_toml(proposal.corpus)}, top_k = 5 }},"
+        for proposal in proposals
+        if proposal.dimensions == first_dimensions
+    ]
     sizes = dict.fromkeys(proposal.dimensions for proposal in proposals)
     return "\n".join(
         [
@@ -128,10 +132,10 @@ def modes_file(proposals: Sequence[Proposal]) -> str:
     lines = ["# What a question is for (docs/pipeline.md). The first mode is that of a question that names none."]
     for size in dict.fromkeys(proposal.dimensions for proposal in proposals):
         together = [proposal.corpus for proposal in proposals if proposal.dimensions == size]
-        first = size == proposals[0].dimensions
+        is_first = size == proposals[0].dimensions
         lines += [
             "",
-            f"[modes.{'grounded' if first else f'grounded_{size}'}]",
+            f"[modes.{'grounded' if is_first else f'grounded_{size}'}]",
             f"corpora = {{ {', '.join(f'{name} = 0' for name in together)} }}  # most chunks of it; 0: as fit into k",
             f"profile = {_toml(shipped['profile'])}",
             f"k = {shipped['k']}",
@@ -150,9 +154,9 @@ def _corpus(proposal: Proposal) -> Iterator[str]:
     yield "# public = true    # everybody may read it, without a policy; else choose one in tables.sql"
     yield ""
     yield f"[corpora.{proposal.corpus}.columns]"
-    yield from (f"{field} = {_toml(_named(proposal, field))}" for field in proposal.fields)
+    yield from (f"{field} = {_toml(_settings_column(proposal, field))}" for field in proposal.fields)
     yield ""
-    further = {name: _shown(proposal, column) for name, column in proposal.extra.items()}
+    further = {name: _view_column(proposal, column) for name, column in proposal.extra.items()}
     further |= {name: f"document_{name}" for name in proposal.joined}
     if further:
         yield f"[corpora.{proposal.corpus}.metadata_columns]"
@@ -171,12 +175,12 @@ def _documents(proposal: Proposal) -> Iterator[str]:
     yield f"table = {_toml(documents.table.quoted)}"
     yield f"id = {_toml(_as_psql(documents.target))}"
     if path is not None:
-        column = next(one.name for one in documents.table.columns if snake_case(one.name) == path)
-        yield f"path = {_toml(_as_psql(column))}"
+        column_name = next(column.name for column in documents.table.columns if snake_case(column.name) == path)
+        yield f"path = {_toml(_as_psql(column_name))}"
     yield ""
 
 
-def _named(proposal: Proposal, field: str) -> str:
+def _settings_column(proposal: Proposal, field: str) -> str:
     """Return the column that the settings name for a field: a view names its columns as the fields."""
     return field if proposal.view else _as_psql(proposal.fields[field].column or field)
 
@@ -187,7 +191,7 @@ def _as_psql(name: str) -> str:
     return '"' + name.replace('"', '""') + '"' if quoted else name
 
 
-def _shown(proposal: Proposal, column: str) -> str:
+def _view_column(proposal: Proposal, column: str) -> str:
     """Return the name of a further column: a view may have it for a field already."""
     return f"own_{column}" if proposal.view and column in proposal.fields else column
 
@@ -231,26 +235,28 @@ def statements_file(proposals: Sequence[Proposal], skipped: Sequence[Skipped], p
         lines += [*_statements(proposal, proposals[:i], previews[proposal.corpus]), ""]
     if skipped:
         lines.append("-- Left out:")
-        lines += [f"-- {_one_line(one.table)}: {_one_line(one.reason)}" for one in skipped]
+        lines += [
+            f"-- {_one_line(skipped_table.table)}: {_one_line(skipped_table.reason)}" for skipped_table in skipped
+        ]
         lines.append("")
     return "\n".join(lines)
 
 
-def _statements(proposal: Proposal, before: Sequence[Proposal], preview: Preview) -> Iterator[str]:
+def _statements(proposal: Proposal, earlier_proposals: Sequence[Proposal], preview: Preview) -> Iterator[str]:
     table = proposal.source.table
     yield f"-- {'=' * 12} corpus {proposal.corpus}: {_one_line(_about(proposal))}"
     yield from (f"-- Note: {note}." for note in proposal.notes)
     yield ""
-    read = [table, *(policy.table for choice in proposal.choices for policy in choice.policies)]
-    yield from dict.fromkeys(f"GRANT USAGE ON SCHEMA {_schema(one)} TO {_ROLE};" for one in read)
-    yield from dict.fromkeys(f"GRANT SELECT ON {one.quoted} TO {_ROLE};" for one in read)
+    read_tables = [table, *(policy.table for choice in proposal.choices for policy in choice.policies)]
+    yield from dict.fromkeys(f"GRANT USAGE ON SCHEMA {_schema(read_table)} TO {_ROLE};" for read_table in read_tables)
+    yield from dict.fromkeys(f"GRANT SELECT ON {read_table.quoted} TO {_ROLE};" for read_table in read_tables)
     yield from _view(proposal)
-    sharing = [one for one in before if one.source is proposal.source]
+    sharing = [earlier for earlier in earlier_proposals if earlier.source is proposal.source]
     if sharing:
         yield f"-- The policies chosen for the corpus {sharing[0].corpus} hold for it, too: it is the same table."
     else:
         yield from _policies(proposal, preview)
-    if not any(one.embedded == proposal.embedded for one in sharing):
+    if not any(earlier.embedded == proposal.embedded for earlier in sharing):
         yield from _index(proposal)
 
 
@@ -283,9 +289,9 @@ def _join(proposal: Proposal) -> str:
     documents = proposal.documents
     if documents is None or not proposal.joined:
         return ""
-    target = next(one.quoted for one in documents.table.columns if one.name == documents.target)
-    column = proposal.source.columns[documents.column].quoted
-    return f" JOIN {documents.table.quoted} AS d ON d.{target} = c.{column}"
+    target = next(column.quoted for column in documents.table.columns if column.name == documents.target)
+    referring_column = proposal.source.columns[documents.column].quoted
+    return f" JOIN {documents.table.quoted} AS d ON d.{target} = c.{referring_column}"
 
 
 def _policies(proposal: Proposal, preview: Preview) -> Iterator[str]:
@@ -311,9 +317,9 @@ def _policies(proposal: Proposal, preview: Preview) -> Iterator[str]:
     yield "-- Columns that may mean hidden, at which no choice above looks. Beside one of them, choose what hides:"
     for hidden, text in preview.hidden:
         yield f"-- Choice: leave out rows by {text}."
-        if hidden.shown:
+        if hidden.visible_where:
             name = f"retrieval_hides_by_{snake_case(hidden.column.name)}"
-            yield from (f"--{line}" for line in _policy(hidden.table, name, hidden.shown, " AS RESTRICTIVE"))
+            yield from (f"--{line}" for line in _policy(hidden.table, name, hidden.visible_where, " AS RESTRICTIVE"))
 
 
 def _choice(proposal: Proposal, choice: Choice) -> Iterator[str]:
@@ -339,9 +345,9 @@ def _index(proposal: Proposal) -> Iterator[str]:
         return
     yield "-- Without an HNSW index every search compares all visible rows. CONCURRENTLY lets others write while it is"
     yield "-- built, and runs outside a transaction."
-    how = "" if table.partitioned else "CONCURRENTLY "
+    concurrently = "" if table.partitioned else "CONCURRENTLY "
     yield (
-        f"--CREATE INDEX {how}ON {table.quoted} USING hnsw "
+        f"--CREATE INDEX {concurrently}ON {table.quoted} USING hnsw "
         f"({proposal.embedded} {proposal.source.pgvector}.{proposal.index}_cosine_ops) "
         f"WITH (m = {M}, ef_construction = {EF_CONSTRUCTION});"
     )
@@ -360,22 +366,22 @@ def document(
     return {
         "corpora": [
             {
-                "corpus": one.corpus,
-                "table": one.source.table.quoted,
-                "origin": one.origin,
-                "rows": one.source.rows,
-                "dimensions": one.dimensions,
-                "index": one.index,
-                "has_index": one.has_index,
-                "view": one.view,
-                "columns": {field: value.column or value.sql for field, value in one.fields.items()},
-                "claims": [choice.claim for choice in one.choices if choice.claim],
-                "callers": {claim: [*lines] for claim, lines in previews[one.corpus].callers.items()},
-                "may_be_hidden": [text for _, text in previews[one.corpus].hidden],
-                "notes": [*one.notes],
+                "corpus": proposal.corpus,
+                "table": proposal.source.table.quoted,
+                "origin": proposal.origin,
+                "rows": proposal.source.rows,
+                "dimensions": proposal.dimensions,
+                "index": proposal.index,
+                "has_index": proposal.has_index,
+                "view": proposal.view,
+                "columns": {field: value.column or value.sql for field, value in proposal.fields.items()},
+                "claims": [choice.claim for choice in proposal.choices if choice.claim],
+                "callers": {claim: [*lines] for claim, lines in previews[proposal.corpus].callers.items()},
+                "may_be_hidden": [text for _, text in previews[proposal.corpus].hidden],
+                "notes": [*proposal.notes],
             }
-            for one in proposals
+            for proposal in proposals
         ],
-        "left_out": [{"table": one.table, "reason": one.reason} for one in skipped],
+        "left_out": [{"table": skipped_table.table, "reason": skipped_table.reason} for skipped_table in skipped],
         "files": [str(file) for file in files],
     }

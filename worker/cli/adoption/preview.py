@@ -20,7 +20,7 @@ _CALLERS = """
 SELECT value, tenant, count(*), (SELECT count(*) FROM first) FROM first WHERE value <> '' AND tenant <> ''
  GROUP BY value, tenant ORDER BY count(*) DESC, value COLLATE "C", tenant COLLATE "C" LIMIT 2
 """
-_FIRST = """
+_FIRST_ROWS = """
 WITH first AS MATERIALIZED (
   SELECT ({value})::text AS value, ({tenant})::text AS tenant FROM {tables} LIMIT {limit})
 """
@@ -52,39 +52,41 @@ def preview(connection: psycopg.Connection[Any], proposal: Proposal) -> Preview:
 def _callers(connection: psycopg.Connection[Any], proposal: Proposal, choice: Choice) -> Sequence[str]:
     tables = f"{proposal.source.table.quoted} AS c"
     tenant = choice.within or choice
-    references = {one.table.quoted: one for one in (choice.reference, tenant.reference) if one is not None}
+    references = {
+        reference.table.quoted: reference for reference in (choice.reference, tenant.reference) if reference is not None
+    }
     if len(references) > 1:
         return []  # each would be the table d
     for reference in references.values():
-        other = reference.table
-        target = next(one.quoted for one in other.columns if one.name == reference.target)
-        own = proposal.source.columns[reference.column].quoted
-        tables += f" JOIN {other.quoted} AS d ON d.{target} = c.{own}"
+        referenced_table = reference.table
+        target = next(column.quoted for column in referenced_table.columns if column.name == reference.target)
+        referring_column = proposal.source.columns[reference.column].quoted
+        tables += f" JOIN {referenced_table.quoted} AS d ON d.{target} = c.{referring_column}"
     if proposal.where:
         tables += f" WHERE {proposal.where}"
-    first = sql.SQL(_FIRST).format(
+    first_rows = sql.SQL(_FIRST_ROWS).format(
         value=_raw(choice.value), tenant=_raw(tenant.value), tables=_raw(tables), limit=sql.Literal(COUNTED)
     )
-    found = _rows(connection, first + sql.SQL(_CALLERS))
+    caller_rows = _rows(connection, first_rows + sql.SQL(_CALLERS))
     return [
-        f"{json.dumps({tenant.claim: of_tenant, choice.claim: value})} would see {rows:,} of {of:,} rows"
-        for value, of_tenant, rows, of in found
+        f"{json.dumps({tenant.claim: of_tenant, choice.claim: value})} would see {rows:,} of {total:,} rows"
+        for value, of_tenant, rows, total in caller_rows
     ]
 
 
 def _in_words(connection: psycopg.Connection[Any], hidden: Hidden) -> str:
-    named = f"{hidden.table.name}.{hidden.column.name}"
-    if not hidden.shown:
+    qualified_name = f"{hidden.table.name}.{hidden.column.name}"
+    if not hidden.visible_where:
         values = hidden.table.states.get(hidden.column.name, ())
-        return f"{named}{f' ({json.dumps([*values])})' if values else ''}, by a condition of yours"
+        return f"{qualified_name}{f' ({json.dumps([*values])})' if values else ''}, by a condition of yours"
     query = sql.SQL(_HIDDEN).format(
-        shown=_raw(hidden.shown), table=_raw(hidden.table.quoted), limit=sql.Literal(COUNTED)
+        shown=_raw(hidden.visible_where), table=_raw(hidden.table.quoted), limit=sql.Literal(COUNTED)
     )
-    found = _rows(connection, query)
-    if not found:
-        return f"{named}, not counted: this role may not read all of the table"
-    ((rows, of),) = found
-    return f"{named}, {rows:,} of {of:,}"
+    counted_rows = _rows(connection, query)
+    if not counted_rows:
+        return f"{qualified_name}, not counted: this role may not read all of the table"
+    ((rows, total),) = counted_rows
+    return f"{qualified_name}, {rows:,} of {total:,}"
 
 
 def _rows(connection: psycopg.Connection[Any], query: sql.Composed) -> list[tuple[Any, ...]]:

@@ -120,12 +120,12 @@ class Hidden:
     Attributes:
         table: its table.
         column: the column.
-        shown: condition of the rows that are not hidden, as SQL; empty where none can be guessed.
+        visible_where: condition of the rows that are not hidden, as SQL; empty where none can be guessed.
     """
 
     table: Table
     column: Column
-    shown: str
+    visible_where: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,18 +199,18 @@ class Skipped:
 
 def proposals(tables: Iterable[VectorTable]) -> tuple[list[Proposal], list[Skipped]]:
     """Return a corpus for each table, collection or column of vectors; and what can't be one, with the reason."""
-    made: list[Proposal] = []
+    proposed: list[Proposal] = []
     skipped: list[Skipped] = []
     for table in tables:
-        for one in _of_table(table, {proposal.corpus for proposal in made}):
-            if isinstance(one, Proposal):
-                made.append(one)
+        for outcome in _of_table(table, {proposal.corpus for proposal in proposed}):
+            if isinstance(outcome, Proposal):
+                proposed.append(outcome)
             else:
-                skipped.append(one)
-    return made, skipped
+                skipped.append(outcome)
+    return proposed, skipped
 
 
-def _of_table(source: VectorTable, taken: set[str]) -> Iterator[Proposal | Skipped]:
+def _of_table(source: VectorTable, taken_names: set[str]) -> Iterator[Proposal | Skipped]:
     if source.not_read:
         yield Skipped(source.table.quoted, source.not_read)
         return
@@ -219,21 +219,21 @@ def _of_table(source: VectorTable, taken: set[str]) -> Iterator[Proposal | Skipp
         yield Skipped(source.table.quoted, "its name has a dot, which the settings can't write: make a view of it")
         return
     described = source.table, *(reference.table for reference in source.references)
-    written = (text for table in described for text in (table.quoted, *(column.name for column in table.columns)))
-    if not all(map(str.isprintable, written)):  # would end a comment of the SQL file
+    written_names = (text for table in described for text in (table.quoted, *(column.name for column in table.columns)))
+    if not all(map(str.isprintable, written_names)):  # would end a comment of the SQL file
         yield Skipped(source.table.quoted, "a name has a control character: make a view of it")
         return
     embeddings = [column for column in source.table.columns if column.type in VECTORS]
     for embedding in embeddings:
-        parts: Sequence[Collection | None] = source.collections or (None,)
-        for part in parts:
+        collections: Sequence[Collection | None] = source.collections or (None,)
+        for collection in collections:
             suffix = f"_{embedding.name}" if len(embeddings) > 1 else ""
-            base = part.name if part else source.table.name.removeprefix("data_")
-            name = _free(_slug(base + suffix), taken)
-            one = _proposal(source, embedding, part, name)
-            if isinstance(one, Proposal):
-                taken.add(name)
-            yield one
+            base = collection.name if collection else source.table.name.removeprefix("data_")
+            name = _free(_slug(base + suffix), taken_names)
+            outcome = _proposal(source, embedding, collection, name)
+            if isinstance(outcome, Proposal):
+                taken_names.add(name)
+            yield outcome
 
 
 def _slug(text: str) -> str:
@@ -246,8 +246,10 @@ def _slug(text: str) -> str:
     return plain if re.match(r"[a-z]", plain) else f"corpus_{plain}".rstrip("_")
 
 
-def _free(name: str, taken: set[str]) -> str:
-    return next(one for one in (name, *(f"{name}_{n}" for n in range(2, 10_000))) if one not in taken)
+def _free(name: str, taken_names: set[str]) -> str:
+    return next(
+        free_name for free_name in (name, *(f"{name}_{n}" for n in range(2, 10_000))) if free_name not in taken_names
+    )
 
 
 def _proposal(source: VectorTable, embedding: Column, collection: Collection | None, name: str) -> Proposal | Skipped:
@@ -269,7 +271,7 @@ def _proposal(source: VectorTable, embedding: Column, collection: Collection | N
     reasons: list[str] = []
     fields = {"id": identity, "document_id": _document_id(source, metadata, identity), "text": text}
     fields["embedding"] = _embedding(embedding, size, source)
-    fields |= _optional(source, metadata, origin, {one.column for one in fields.values()})
+    fields |= _optional(source, metadata, origin, {value.column for value in fields.values()})
     documents = _documents(source, fields["document_id"])
     joined = _of_documents(documents)
     if collection:
@@ -284,8 +286,12 @@ def _proposal(source: VectorTable, embedding: Column, collection: Collection | N
         if column.name not in used and column.type in _SCALARS and column.name not in source.table.key
     }
     if origin != LANGCHAIN:
-        named = (_named(source, names, TEXTS) for names in (_TITLES, _URLS, _PATHS))
-        extra = {one.name: one.name for one in named if one is not None and one.name not in {text.column, *joined}}
+        naming_columns = (_named_column(source, names, TEXTS) for names in (_TITLES, _URLS, _PATHS))
+        extra = {
+            column.name: column.name
+            for column in naming_columns
+            if column is not None and column.name not in {text.column, *joined}
+        }
     return Proposal(
         name,
         origin,
@@ -308,13 +314,13 @@ def _proposal(source: VectorTable, embedding: Column, collection: Collection | N
 _SCALARS = (*_IDS, "boolean", "date", "numeric", "real", "double precision", "timestamp with time zone")
 
 
-def _listed(parts: Sequence[object]) -> str:
+def _listed(entries: Sequence[object]) -> str:
     """Return a list in words.
 
     >>> _listed([384, 768, 1536]), _listed(["title"])
     ('384, 768 and 1536', 'title')
     """
-    return " and ".join(filter(None, [", ".join(map(str, parts[:-1])), str(parts[-1])]))
+    return " and ".join(filter(None, [", ".join(map(str, entries[:-1])), str(entries[-1])]))
 
 
 def _origin(source: VectorTable) -> str:
@@ -331,7 +337,7 @@ def _origin(source: VectorTable) -> str:
 # --- the columns --------------------------------------------------------------------------------
 
 
-def _named(source: VectorTable, names: Sequence[str], types: Sequence[str]) -> Column | None:
+def _named_column(source: VectorTable, names: Sequence[str], types: Sequence[str]) -> Column | None:
     """Return the column of the first of these names that is there with one of these types."""
     by_name = {snake_case(column.name): column for column in source.table.columns if column.type in types}
     return next((by_name[name] for name in names if name in by_name), None)
@@ -343,20 +349,26 @@ def _plain(column: Column) -> Value:
 
 def _text_column(source: VectorTable, metadata: Column | None) -> Value | None:
     """Return the column of the texts by its name, else a key of metadata, else the column with the longest texts."""
-    other = {*_DOCUMENT_NAMES, *_PAGE_NAMES, *_SECTION_NAMES, *_PATH_NAMES, *map(snake_case, source.table.key)}
-    other |= {name for names in _CALLERS.values() for name in names}
-    texts = [column for column in source.table.columns if column.type in TEXTS and snake_case(column.name) not in other]
-    named = _named(source, _TEXT_NAMES, TEXTS)
+    reserved_names = {*_DOCUMENT_NAMES, *_PAGE_NAMES, *_SECTION_NAMES, *_PATH_NAMES, *map(snake_case, source.table.key)}
+    reserved_names |= {name for names in _CALLERS.values() for name in names}
+    texts = [
+        column
+        for column in source.table.columns
+        if column.type in TEXTS and snake_case(column.name) not in reserved_names
+    ]
+    named_column = _named_column(source, _TEXT_NAMES, TEXTS)
     key = _key(source, metadata, (*_TEXT_NAMES, "data"))
-    if metadata is not None and key is not None and named is None:
+    if metadata is not None and key is not None and named_column is None:
         return Value(_entry(metadata, key))
-    found = named or max(texts, key=lambda column: source.lengths.get(column.name, 0.0), default=None)
-    return _plain(found) if found else None
+    text_column = named_column or max(texts, key=lambda column: source.lengths.get(column.name, 0.0), default=None)
+    return _plain(text_column) if text_column else None
 
 
 def _metadata_column(source: VectorTable) -> Column | None:
     objects = [column for column in source.table.columns if column.type in JSON]
-    return _named(source, _METADATA_NAMES, JSON) or next((one for one in objects if source.keys.get(one.name)), None)
+    return _named_column(source, _METADATA_NAMES, JSON) or next(
+        (json_column for json_column in objects if source.keys.get(json_column.name)), None
+    )
 
 
 def _identity(source: VectorTable) -> Value | None:
@@ -373,9 +385,10 @@ def _document_id(source: VectorTable, metadata: Column | None, identity: Value) 
     """Return a column with the document's id, else a key of metadata with it, else the chunk's own id."""
     callers = {name for names in _CALLERS.values() for name in names}
     referring = [
-        one.column
-        for one in source.references
-        if one.table.quoted != source.table.quoted and snake_case(one.column) not in {"collection_id", *callers}
+        reference.column
+        for reference in source.references
+        if reference.table.quoted != source.table.quoted
+        and snake_case(reference.column) not in {"collection_id", *callers}
     ]
     names = [*(name for name in _DOCUMENT_NAMES if name in source.columns), *referring]
     column = next((source.columns[name] for name in names if source.columns[name].type in _IDS), None)
@@ -389,20 +402,20 @@ def _document_id(source: VectorTable, metadata: Column | None, identity: Value) 
 
 def _documents(source: VectorTable, document_id: Value) -> Reference | None:
     """Return the foreign key by which chunks name their document."""
-    others = (one for one in source.references if one.table.quoted != source.table.quoted)
-    found = next((one for one in others if one.column == document_id.column), None)
+    references = (reference for reference in source.references if reference.table.quoted != source.table.quoted)
+    foreign_key = next((reference for reference in references if reference.column == document_id.column), None)
     decided = source.table.row_security and source.table.policies  # no choice is left that could protect it, too
-    return None if found is None or (decided and not found.table.row_security) else found
+    return None if foreign_key is None or (decided and not foreign_key.table.row_security) else foreign_key
 
 
 def _of_documents(documents: Reference | None) -> dict[str, Value]:
     """Return title, URL and path of a document, by the names that they have in `metadata`."""
     if documents is None:
         return {}
-    texts = {snake_case(one.name): one for one in documents.table.columns if one.type in TEXTS}
+    texts = {snake_case(column.name): column for column in documents.table.columns if column.type in TEXTS}
     texts.pop(snake_case(documents.target), None)
-    found = (next((name for name in names if name in texts), None) for names in (_TITLES, _URLS, _PATHS))
-    return {name: Value(f"d.{texts[name].quoted}") for name in found if name is not None}
+    column_names = (next((name for name in names if name in texts), None) for names in (_TITLES, _URLS, _PATHS))
+    return {name: Value(f"d.{texts[name].quoted}") for name in column_names if name is not None}
 
 
 def _path_field(
@@ -411,10 +424,10 @@ def _path_field(
     """Return the field of `metadata` that names a document best: a title, else an address, else a path."""
     for names in (_TITLES, _URLS, _PATHS, _PATH_NAMES):
         for name in names:
-            own = next((one for one in extra if snake_case(one) == name), None)
-            found = name if name in joined else own or _key(source, metadata, (name,))
-            if found is not None:
-                return found
+            extra_name = next((column_name for column_name in extra if snake_case(column_name) == name), None)
+            field = name if name in joined else extra_name or _key(source, metadata, (name,))
+            if field is not None:
+                return field
     return None
 
 
@@ -426,24 +439,24 @@ def _embedding(column: Column, size: int, source: VectorTable) -> Value:
 
 def _optional(source: VectorTable, metadata: Column | None, origin: str, used: set[str | None]) -> dict[str, Value]:
     """Return the fields that a table may have, each from a column or from a key of metadata."""
-    found: dict[str, Value] = {}
-    wanted: dict[str, tuple[Sequence[str], Sequence[str], Callable[[str], str]]] = {
+    fields: dict[str, Value] = {}
+    field_sources: dict[str, tuple[Sequence[str], Sequence[str], Callable[[str], str]]] = {
         "page": (_PAGE_NAMES, _PAGES, _number),
         "section": (_SECTION_NAMES, TEXTS, str),
         "path": (_PATH_NAMES, TEXTS, str),
     }
-    for field, (names, types, cast) in wanted.items():
-        column = _named(source, names, types)
+    for field, (names, types, cast) in field_sources.items():
+        column = _named_column(source, names, types)
         key = _key(source, metadata, names)
         if column is not None and column.name not in used:
-            found[field] = _plain(column)
+            fields[field] = _plain(column)
         elif metadata is not None and key is not None:
-            found[field] = Value(cast(_entry(metadata, key)))
+            fields[field] = Value(cast(_entry(metadata, key)))
     if metadata is not None:
-        found["metadata"] = _metadata(metadata, origin)
-    words = next((one for one in source.table.columns if one.type == "tsvector"), None)
-    hashes = _named(source, ("chunk_hash",), ("bytea",))
-    return found | {
+        fields["metadata"] = _metadata(metadata, origin)
+    words = next((table_column for table_column in source.table.columns if table_column.type == "tsvector"), None)
+    hashes = _named_column(source, ("chunk_hash",), ("bytea",))
+    return fields | {
         field: _plain(column) for field, column in {"text_search": words, "chunk_hash": hashes}.items() if column
     }
 
@@ -451,8 +464,8 @@ def _optional(source: VectorTable, metadata: Column | None, origin: str, used: s
 def _metadata(column: Column, origin: str) -> Value:
     if origin != LLAMAINDEX:
         return _plain(column)
-    kept = " - ".join([f"c.{column.quoted}::jsonb", *(f"'{key}'" for key in _LLAMAINDEX_OWN)])
-    return Value(f"({kept})")
+    expression = " - ".join([f"c.{column.quoted}::jsonb", *(f"'{key}'" for key in _LLAMAINDEX_OWN)])
+    return Value(f"({expression})")
 
 
 def _key(source: VectorTable, metadata: Column | None, names: Sequence[str]) -> str | None:
@@ -475,13 +488,15 @@ def _number(text: str) -> str:
 def _index(embedding: Column, size: int, source: VectorTable) -> tuple[str | None, str]:
     """Return the type of the HNSW index, as there is one or as one can be built, and what it is built on."""
     types = source.pgvector
-    own = embedding.quoted if embedding.modifier > 0 else f"({embedding.quoted}::{types}.{embedding.type}({size}))"
+    embedding_sql = (
+        embedding.quoted if embedding.modifier > 0 else f"({embedding.quoted}::{types}.{embedding.type}({size}))"
+    )
     if _of_several_dimensions(source):
-        return None, own
+        return None, embedding_sql
     if embedding.type == "halfvec" or "vector" in source.indexes:
-        return (embedding.type if size <= INDEXED_DIMENSIONS[embedding.type] else None), own
+        return (embedding.type if size <= INDEXED_DIMENSIONS[embedding.type] else None), embedding_sql
     if size <= INDEXED_DIMENSIONS["vector"] and "halfvec" not in source.indexes:
-        return "vector", own
+        return "vector", embedding_sql
     sized = "" if embedding.modifier > 0 else f"::{types}.vector({size})"
     halved = f"({embedding.quoted}{sized}::{types}.halfvec({size}))"
     return ("halfvec" if size <= INDEXED_DIMENSIONS["halfvec"] else None), halved
@@ -494,24 +509,24 @@ def _choices(
     for choice in _by_claims(source, metadata, documents, corpus):
         yield choice if tenant is None else _within(choice, tenant)
         tenant = choice if choice.claim == _TENANT else tenant
-    read = [source.table, *([documents.table] if documents else [])]
-    yield Choice("", tuple(Policy(table, "retrieval_everybody", "true") for table in read))
+    read_tables = [source.table, *([documents.table] if documents else [])]
+    yield Choice("", tuple(Policy(table, "retrieval_everybody", "true") for table in read_tables))
 
 
 def _within(choice: Choice, tenant: Choice) -> Choice:
     """Return a choice with the conditions of the tenant's, on every table of the two."""
-    others = {policy.table.quoted: policy for policy in tenant.policies}
-    policies = [_both(policy, others.pop(policy.table.quoted, None)) for policy in choice.policies]
-    return replace(choice, policies=(*policies, *others.values()), within=tenant)
+    tenant_policies = {policy.table.quoted: policy for policy in tenant.policies}
+    policies = [_combined(policy, tenant_policies.pop(policy.table.quoted, None)) for policy in choice.policies]
+    return replace(choice, policies=(*policies, *tenant_policies.values()), within=tenant)
 
 
-def _both(one: Policy, other: Policy | None) -> Policy:
+def _combined(policy: Policy, tenant_policy: Policy | None) -> Policy:
     """Return the policy that both decide; one that follows the chunks has both already, and would read in a circle."""
-    if other is None or other.follows or other.condition == one.condition:
-        return one
-    if one.follows:
-        return replace(other, name=one.name)
-    return replace(one, condition=f"{one.condition} AND {other.condition}")
+    if tenant_policy is None or tenant_policy.follows or tenant_policy.condition == policy.condition:
+        return policy
+    if policy.follows:
+        return replace(tenant_policy, name=policy.name)
+    return replace(policy, condition=f"{policy.condition} AND {tenant_policy.condition}")
 
 
 def _by_claims(
@@ -519,10 +534,10 @@ def _by_claims(
 ) -> Iterator[Choice]:
     """Yield the policies by one claim each, the tenant's first."""
     for claim, names in _CALLERS.items():
-        column = _named(source, names, _IDS)
+        column = _named_column(source, names, _IDS)
         key = _key(source, metadata, names)
         if column is not None:
-            same, indexed = _same(_of(source.table, column), column.type, claim), column.quoted
+            same, indexed = _same(_qualified(source.table, column), column.type, claim), column.quoted
             yield _by_own(source, documents, corpus, claim, same, indexed, f"c.{column.quoted}")
         elif metadata is not None and key is not None:
             entry = _entry(metadata, key, f"{source.table.quoted}.")
@@ -536,24 +551,26 @@ def _by_own(
     source: VectorTable, documents: Reference | None, corpus: str, claim: str, same: str, indexed: str, value: str
 ) -> Choice:
     """Return the policy by a column, or a key of metadata, of the chunks; their documents follow."""
-    own = Policy(source.table, f"retrieval_by_{claim}", same)
+    chunk_policy = Policy(source.table, f"retrieval_by_{claim}", same)
     if documents is None:
-        return Choice(claim, (own,), indexed, value)
+        return Choice(claim, (chunk_policy,), indexed, value)
     column = _caller_column(documents.table, _CALLERS[claim])
     if column is not None:
-        follow = Policy(documents.table, own.name, _same(_of(documents.table, column), column.type, claim))
+        follow = Policy(
+            documents.table, chunk_policy.name, _same(_qualified(documents.table, column), column.type, claim)
+        )
     else:
-        chunk = _of(source.table, source.columns[documents.column])
+        chunk = _qualified(source.table, source.columns[documents.column])
         seen = f"EXISTS (SELECT FROM {source.table.quoted} WHERE {chunk} = {_target(documents)} OFFSET 0)"
         follow = Policy(documents.table, f"retrieval_of_{corpus}", seen, follows=True)
-    return Choice(claim, (own, follow), indexed, value)
+    return Choice(claim, (chunk_policy, follow), indexed, value)
 
 
 def _by_reference(
     source: VectorTable, documents: Reference | None, claim: str, names: Sequence[str]
 ) -> Iterator[Choice]:
     """Yield the policy by a table that the chunks refer to, which says whose they are: first that of documents."""
-    for reference in sorted(source.references, key=lambda one: one is not documents):
+    for reference in sorted(source.references, key=lambda foreign_key: foreign_key is not documents):
         if reference.table.quoted == source.table.quoted:
             continue  # a policy can't read its own table
         column = _caller_column(reference.table, names)
@@ -561,14 +578,14 @@ def _by_reference(
             continue
         # The same rows are visible in both tables, as the other one's own policy decides.
         seen = _seen(source, reference)
-        there = Policy(
-            reference.table, f"retrieval_by_{claim}", _same(_of(reference.table, column), column.type, claim)
+        reference_policy = Policy(
+            reference.table, f"retrieval_by_{claim}", _same(_qualified(reference.table, column), column.type, claim)
         )
-        policies = [there, Policy(source.table, there.name, seen)]
+        policies = [reference_policy, Policy(source.table, reference_policy.name, seen)]
         if documents is not None and documents.table.quoted != reference.table.quoted:
-            chunk = _of(source.table, source.columns[documents.column])
+            chunk = _qualified(source.table, source.columns[documents.column])
             follow = f"EXISTS (SELECT FROM {source.table.quoted} WHERE {chunk} = {_target(documents)} OFFSET 0)"
-            policies.append(Policy(documents.table, there.name, follow, follows=True))
+            policies.append(Policy(documents.table, reference_policy.name, follow, follows=True))
         yield Choice(claim, tuple(policies), "", f"d.{column.quoted}", reference)
         return
 
@@ -580,19 +597,21 @@ def _caller_column(table: Table, names: Sequence[str]) -> Column | None:
 
 def _seen(source: VectorTable, reference: Reference) -> str:
     """Return the condition that the row that a chunk refers to is visible."""
-    own = _of(source.table, source.columns[reference.column])
-    return f"EXISTS (SELECT FROM {reference.table.quoted} WHERE {_target(reference)} = {own} OFFSET 0)"
+    referring_column = _qualified(source.table, source.columns[reference.column])
+    return f"EXISTS (SELECT FROM {reference.table.quoted} WHERE {_target(reference)} = {referring_column} OFFSET 0)"
 
 
 def _target(reference: Reference) -> str:
-    return _of(reference.table, next(one for one in reference.table.columns if one.name == reference.target))
+    return _qualified(
+        reference.table, next(column for column in reference.table.columns if column.name == reference.target)
+    )
 
 
 def _hiding(source: VectorTable, documents: Reference | None) -> Iterator[Hidden]:
     """Yield the columns that may mean that a row is hidden."""
     for table in (source.table, *([documents.table] if documents else [])):
         for column in table.columns:
-            name, value = snake_case(column.name), _of(table, column)
+            name, value = snake_case(column.name), _qualified(table, column)
             if name in _HIDE_WHERE_SET:
                 yield Hidden(table, column, f"{value} IS NULL")
             elif name in _HIDE_WHERE_TRUE:
@@ -609,11 +628,11 @@ def _of_state(value: str, states: Sequence[str]) -> str:
     >>> _of_state("docs.status", ["draft", "Published"])
     "docs.status IN ('Published')"
     """
-    shown = ", ".join(f"'{one}'" for one in states if one.lower() in _SHOWN_STATES)
-    return f"{value} IN ({shown})" if shown else ""
+    visible_states = ", ".join(f"'{state}'" for state in states if state.lower() in _SHOWN_STATES)
+    return f"{value} IN ({visible_states})" if visible_states else ""
 
 
-def _of(table: Table, column: Column) -> str:
+def _qualified(table: Table, column: Column) -> str:
     """Return a column by its table's full name: a bare one could be that of another table of a sub-select."""
     return f"{table.quoted}.{column.quoted}"
 
@@ -637,4 +656,4 @@ def _notes(source: VectorTable, size: int, text: Value, joined: Reference | None
 
 
 def _of_several_dimensions(source: VectorTable) -> bool:
-    return len({size for one in source.collections for size in one.dimensions}) > 1
+    return len({size for collection in source.collections for size in collection.dimensions}) > 1

@@ -125,7 +125,7 @@ COUNTED = 100_000
 STATES = ("status", "state", "visibility", "access", "access_level", "classification")
 """Columns of text that may say whether a row is hidden."""
 
-_FOUND = """
+_VECTOR_TABLES = """
 SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
    AND CASE WHEN %(schemas)s::text[] = '{}' THEN n.nspname NOT LIKE 'pg\\_%%'
@@ -235,11 +235,11 @@ def vector_tables(
     connection.execute(_TRUSTING_NOBODY)
     pgvector = vector_schema(connection)
     granted = connection.execute(_GRANTED).fetchone() == (True,)
-    found = connection.execute(_FOUND, {"schemas": [*schemas]}).fetchall() if pgvector else []
-    for done, (oid,) in enumerate(found):
-        progress(done, len(found))
+    oid_rows = connection.execute(_VECTOR_TABLES, {"schemas": [*schemas]}).fetchall() if pgvector else []
+    for tables_read, (oid,) in enumerate(oid_rows):
+        progress(tables_read, len(oid_rows))
         yield _vector_table(connection, oid, str(pgvector), granted)
-    progress(len(found), len(found))
+    progress(len(oid_rows), len(oid_rows))
 
 
 def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str, granted: bool) -> VectorTable:
@@ -247,19 +247,26 @@ def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str, 
     if reason := _not_read(connection, oid):
         return VectorTable(table, 0, (), (), {}, {}, pgvector=pgvector, not_read=reason)
     references = [
-        (column, other, target)
-        for column, other, target in connection.execute(_REFERENCES, (oid,)).fetchall()
-        if foreign_owner(connection, other) is None  # who could also decide by it who sees what
+        (column_name, referenced_oid, target)
+        for column_name, referenced_oid, target in connection.execute(_REFERENCES, (oid,)).fetchall()
+        if foreign_owner(connection, referenced_oid) is None  # who could also decide by it who sees what
     ]
     return VectorTable(
         table,
         _rows(connection, oid, table),
-        tuple(Reference(column, _table(connection, other), target) for column, other, target in references),
+        tuple(
+            Reference(column_name, _table(connection, referenced_oid), target)
+            for column_name, referenced_oid, target in references
+        ),
         tuple(kind for (kind,) in connection.execute(_INDEXES, (oid,)).fetchall()),
-        {one.name: _keys(connection, table, one) for one in table.columns if one.type in JSON},
-        {one.name: _dimensions(connection, table, one, pgvector) for one in table.columns if one.type in VECTORS},
+        {column.name: _keys(connection, table, column) for column in table.columns if column.type in JSON},
+        {
+            column.name: _dimensions(connection, table, column, pgvector)
+            for column in table.columns
+            if column.type in VECTORS
+        },
         _collections(connection, table, pgvector),
-        {one.name: _length(connection, table, one) for one in table.columns if one.type in TEXTS},
+        {column.name: _length(connection, table, column) for column in table.columns if column.type in TEXTS},
         pgvector,
         granted,
     )
@@ -267,7 +274,7 @@ def _vector_table(connection: psycopg.Connection[Any], oid: int, pgvector: str, 
 
 def _rows(connection: psycopg.Connection[Any], oid: int, table: Table) -> int:
     """Return the number of rows: estimated, or counted where there is nothing to estimate by, up to one too many."""
-    storage = [one for (one,) in connection.execute(_STORAGE, {"oid": oid}).fetchall()]
+    storage = [storage_oid for (storage_oid,) in connection.execute(_STORAGE, {"oid": oid}).fetchall()]
     if connection.execute(_NEVER_ANALYSED, (storage,)).fetchone() == (True,):
         name, limit = sql.Identifier(table.schema, table.name), sql.Literal(COUNTED + 1)
         row = connection.execute(sql.SQL(_COUNT).format(table=name, limit=limit)).fetchone()
@@ -288,12 +295,12 @@ def _table(connection: psycopg.Connection[Any], oid: int) -> Table:
     row = connection.execute(_TABLE, (oid,)).fetchone()
     assert row is not None  # noqa: S101 -- for the type checker: the oid is of pg_class
     schema, name, quoted, row_security, policies, partitioned, key = row
-    columns = tuple(Column(*one) for one in connection.execute(_COLUMNS, (oid,)).fetchall())
-    made = Table(schema, name, quoted, columns, tuple(key), row_security, policies, partitioned)
+    columns = tuple(Column(*column) for column in connection.execute(_COLUMNS, (oid,)).fetchall())
+    table = Table(schema, name, quoted, columns, tuple(key), row_security, policies, partitioned)
     if _not_read(connection, oid):
-        return made
-    texts = [one for one in columns if one.type in TEXTS and snake_case(one.name) in STATES]
-    return replace(made, states={one.name: _values(connection, made, one) for one in texts})
+        return table
+    texts = [column for column in columns if column.type in TEXTS and snake_case(column.name) in STATES]
+    return replace(table, states={column.name: _values(connection, table, column) for column in texts})
 
 
 def snake_case(name: str) -> str:
@@ -342,20 +349,20 @@ def _collections(connection: psycopg.Connection[Any], table: Table, pgvector: st
     row = connection.execute(_ORDINARY, (table.schema, LANGCHAIN_COLLECTIONS)).fetchone()
     if table.name != LANGCHAIN_EMBEDDINGS or row is None or _not_read(connection, row[0]):
         return ()
-    referring = next((one.type for one in table.columns if one.name == "collection_id"), None)
-    types = {one.name: one.type for one in _table(connection, row[0]).columns}
+    referring = next((column.type for column in table.columns if column.name == "collection_id"), None)
+    types = {column.name: column.type for column in _table(connection, row[0]).columns}
     # Of other types, an owner could have written the cast.
     if (referring, types.get("uuid")) != ("uuid", "uuid") or types.get("name") not in TEXTS:
         return ()
-    named = sql.SQL("SELECT uuid::text, name FROM {} ORDER BY name").format(
+    collections_query = sql.SQL("SELECT uuid::text, name FROM {} ORDER BY name").format(
         sql.Identifier(table.schema, LANGCHAIN_COLLECTIONS)
     )
-    embedding = next(one for one in table.columns if one.type in VECTORS)
+    embedding = next(column for column in table.columns if column.type in VECTORS)
     return tuple(
         Collection(
             key,
             name,
             _dimensions(connection, table, embedding, pgvector, _OF_COLLECTION.format(sql.Literal(key))),
         )
-        for key, name in connection.execute(named).fetchall()
+        for key, name in connection.execute(collections_query).fetchall()
     )

@@ -47,14 +47,18 @@ def adopt(
     from worker.cli.adoption.tables import vector_tables
 
     folder = new_folder(out)
-    with admin_connection(dsn) as connection, progress(screen) as shown:
+    with admin_connection(dsn) as connection, progress(screen) as progress_bars:
         connection.execute("SET default_transaction_read_only = on")
-        bar = shown.add_task("reading tables", total=None)
-        found = [
-            *vector_tables(connection, schemas or [], lambda done, of: shown.update(bar, completed=done, total=of))
+        bar = progress_bars.add_task("reading tables", total=None)
+        tables = [
+            *vector_tables(
+                connection,
+                schemas or [],
+                lambda tables_read, total: progress_bars.update(bar, completed=tables_read, total=total),
+            )
         ]
-        proposed, skipped = proposals(found)
-        previews = {one.corpus: preview(connection, one) for one in proposed}
+        proposed, skipped = proposals(tables)
+        previews = {proposal.corpus: preview(connection, proposal) for proposal in proposed}
     files = write(folder, proposed, skipped, previews) if proposed else []
     if as_json:
         write_json(document(proposed, skipped, files, previews))
@@ -64,9 +68,9 @@ def adopt(
         where = f" in {', '.join(schemas)}" if schemas else ""
         raise RetrievalError(f"no table{where} can be a corpus: none has vectors, text and a key")
     if not as_json:
-        written = ", ".join(map(str, files))
+        file_names = ", ".join(map(str, files))
         console.print(
-            f"written: {written}. Choose the embedder in worker.toml, and policies in tables.sql; then run it"
+            f"written: {file_names}. Choose the embedder in worker.toml, and policies in tables.sql; then run it"
         )
 
 
@@ -77,12 +81,14 @@ def _show(proposed: Sequence[Proposal], skipped: Sequence[Skipped], previews: Ma
     table.add_column("corpus", **ID_COLUMN)
     for heading in ("table", "of", "rows", "dimensions", "reads", "policies by"):
         table.add_column(heading, justify="right" if heading in {"rows", "dimensions"} else "left")
-    for one in proposed:
-        claims = ", ".join(choice.claim for choice in one.choices if choice.claim)
-        decided = "those it has" if one.source.table.policies else claims or "your choice"
-        reads = f"a view, {one.view}" if one.view else "the table"
-        name = one.source.table.quoted
-        table.add_row(id_cell(one.corpus), name, one.origin, rows_of(one), str(one.dimensions), reads, decided)
+    for proposal in proposed:
+        claims = ", ".join(choice.claim for choice in proposal.choices if choice.claim)
+        decided = "those it has" if proposal.source.table.policies else claims or "your choice"
+        reads = f"a view, {proposal.view}" if proposal.view else "the table"
+        name = proposal.source.table.quoted
+        table.add_row(
+            id_cell(proposal.corpus), name, proposal.origin, rows_of(proposal), str(proposal.dimensions), reads, decided
+        )
     if proposed:
         console.print(table)
     for name, preview in previews.items():
@@ -92,5 +98,5 @@ def _show(proposed: Sequence[Proposal], skipped: Sequence[Skipped], previews: Ma
             console.print(
                 f"{name}: may mean hidden, and no policy looks at it unless you choose: {text}", soft_wrap=True
             )
-    for left in skipped:
-        console.print(f"left out: {left.table}: {left.reason}", soft_wrap=True)
+    for skipped_table in skipped:
+        console.print(f"left out: {skipped_table.table}: {skipped_table.reason}", soft_wrap=True)

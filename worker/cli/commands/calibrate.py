@@ -71,23 +71,25 @@ def calibrate(
     name = corpus or settings.default_corpus
     goal, widths = Goal(mean, worst), _steps(steps)
     path = settings_module.calibration_file() if to_file else None
-    known = settings.corpora.get(name)  # `CorpusCalibration` refuses an unknown one
-    given = _vectors(vectors, known.dimensions) if vectors and known else None
-    named = _named_callers(settings, callers or [], claims or [], tokens or [])
+    corpus_settings = settings.corpora.get(name)  # `CorpusCalibration` refuses an unknown one
+    file_vectors = _vectors(vectors, corpus_settings.dimensions) if vectors and corpus_settings else None
+    named_callers = _named_callers(settings, callers or [], claims or [], tokens or [])
     calibrating = CorpusCalibration(settings, name, timeout)
-    asked: list[Vector] = []
+    query_vectors: list[Vector] = []
     lines: list[Line] = []
     try:
         if not calibrating.always_exact:
-            asking = _shares(calibrating, named or [_everybody(settings, name)])
-            asked = given or calibrating.sample(max(asking, key=lambda one: asking[one]), queries, seed)
-            lines = _measure(calibrating, asking, asked, widths, goal)
+            asking = _shares(calibrating, named_callers or [_everybody(settings, name)])
+            query_vectors = file_vectors or calibrating.sample(
+                max(asking, key=lambda caller: asking[caller]), queries, seed
+            )
+            lines = _measure(calibrating, asking, query_vectors, widths, goal)
     finally:
         calibrating.close()
     if as_json:
-        write_json(_document(name, calibrating.rows, len(asked), lines))
+        write_json(_document(name, calibrating.rows, len(query_vectors), lines))
     elif lines:
-        console.print(_table(f"{name}: {calibrating.rows:,} rows, {len(asked)} queries, recall@15", lines))
+        console.print(_table(f"{name}: {calibrating.rows:,} rows, {len(query_vectors)} queries, recall@15", lines))
     _refuse_missed(lines, widths[-1])
     people = screen if as_json else console
     if calibrating.always_exact:
@@ -147,12 +149,12 @@ def _steps(text: str) -> list[int]:
     from worker.cli.calibration import STEPS
 
     try:
-        found = sorted({int(part) for part in text.split(",")}) if text else [*STEPS]
+        widths = sorted({int(number) for number in text.split(",")}) if text else [*STEPS]
     except ValueError:
-        found = [0]
-    if not all(15 <= step <= 1000 for step in found):  # noqa: PLR2004 -- as search.ef_search_min
+        widths = [0]
+    if not all(15 <= step <= 1000 for step in widths):  # noqa: PLR2004 -- as search.ef_search_min
         raise typer.BadParameter("expected numbers from 15 to 1000, with commas: 100,200,400", param_hint="--steps")
-    return found
+    return widths
 
 
 def _vectors(file: Path, dimensions: int) -> list[Vector]:
@@ -184,10 +186,10 @@ def _named_callers(settings: Settings, names: list[str], claims: list[str], toke
     """Return the callers of --as, --claims and --token."""
     from worker.cli.calibration import Caller
 
-    found = [Caller(name, principal_of(settings, name, "", "")) for name in dict.fromkeys(names)]
-    found += [Caller(text, principal_of(settings, "", text, "")) for text in dict.fromkeys(claims)]
+    callers = [Caller(name, principal_of(settings, name, "", "")) for name in dict.fromkeys(names)]
+    callers += [Caller(text, principal_of(settings, "", text, "")) for text in dict.fromkeys(claims)]
     signed = [visitor_of(settings, token) for token in dict.fromkeys(tokens)]
-    return found + [Caller(principal.owner, principal) for principal in signed]
+    return callers + [Caller(principal.owner, principal) for principal in signed]
 
 
 def _everybody(settings: Settings, corpus: str) -> Caller:
@@ -216,18 +218,22 @@ def _shares(calibrating: CorpusCalibration, callers: list[Caller]) -> dict[Calle
 
 
 def _measure(
-    calibrating: CorpusCalibration, asking: dict[Caller, float], asked: list[Vector], widths: list[int], goal: Goal
+    calibrating: CorpusCalibration,
+    asking: dict[Caller, float],
+    query_vectors: list[Vector],
+    widths: list[int],
+    goal: Goal,
 ) -> list[Line]:
     bars: dict[tuple[str, int], Any] = {}
-    with progress(screen) as shown:
+    with progress(screen) as progress_bars:
 
         def on_query(caller: str, ef_search: int) -> None:
             if (caller, ef_search) not in bars:
-                how = f"ef_search {ef_search}" if ef_search else "exact search"
-                bars[caller, ef_search] = shown.add_task(f"{caller}, {how}", total=len(asked))
-            shown.advance(bars[caller, ef_search])
+                search_kind = f"ef_search {ef_search}" if ef_search else "exact search"
+                bars[caller, ef_search] = progress_bars.add_task(f"{caller}, {search_kind}", total=len(query_vectors))
+            progress_bars.advance(bars[caller, ef_search])
 
-        return [*calibrating.measure(asking, asked, widths, goal, on_query)]
+        return [*calibrating.measure(asking, query_vectors, widths, goal, on_query)]
 
 
 def _table(title: str, lines: list[Line]) -> Table:

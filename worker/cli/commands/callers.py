@@ -93,10 +93,10 @@ def is_named(caller: str, claims: str, token: str) -> bool:
     Raises:
         typer.BadParameter: several do.
     """
-    given = [one for one in (caller, claims, token) if one]
-    if len(given) > 1:
+    given_options = [option for option in (caller, claims, token) if option]
+    if len(given_options) > 1:
         raise typer.BadParameter(f"give one of {AS}, {CLAIMS} and {TOKEN} ({TOKEN_VARIABLE})")
-    return bool(given)
+    return bool(given_options)
 
 
 def principal_of(settings: Settings, caller: str, claims: str, token: str) -> Principal:
@@ -153,12 +153,12 @@ def _stated_claims(settings: Settings, caller: str, claims: str) -> dict[str, An
 def _json_claims(text: str, option: str) -> dict[str, Any]:
     """Return claims from a JSON object."""
     try:
-        given = json.loads(text)
+        claims = json.loads(text)
     except (ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
+        claims = None
+    if not isinstance(claims, dict):
         raise typer.BadParameter('expected a JSON object: \'{"user_id": "u1"}\'', param_hint=option)
-    return given
+    return claims
 
 
 def _nobody() -> typer.BadParameter:
@@ -212,9 +212,9 @@ def sent_as(caller: str, claims: str, token: str, timeout: float, *, required: b
     if token and (bound := _unverified(token.strip())).get("task") != VISIT:
         return SentAs(_name_of(bound), {"principal_token": token.strip()})
     settings = load_unconnected()
-    stated = claims_of(settings, caller, claims, token) or {}
-    name = caller or claims or str(stated.get(settings.principal.owners[-1], ""))
-    return SentAs(name, {"principal": stated}, signer_of(settings, timeout))
+    stated_claims = claims_of(settings, caller, claims, token) or {}
+    name = caller or claims or str(stated_claims.get(settings.principal.owners[-1], ""))
+    return SentAs(name, {"principal": stated_claims}, signer_of(settings, timeout))
 
 
 def signer_of(settings: Settings, timeout: float) -> Signer | None:
@@ -239,14 +239,16 @@ def enqueue(client: Client, job: AnsweredBy[AnswerT], expires: float) -> TaskId[
     """
     from retrieval_client.jobs import as_job
 
-    made = as_job(job)
-    if made.principal_token is not None:
-        task_id = _check_bound(made, made.principal_token)
+    contract_job = as_job(job)
+    if contract_job.principal_token is not None:
+        task_id = _check_bound(contract_job, contract_job.principal_token)
         return client.enqueue(job, task_id=task_id, expires=expires)
-    if client.signer is None or made.principal is None:
+    if client.signer is None or contract_job.principal is None:
         return client.enqueue(job, expires=expires)
-    unsigned: Any = type(made).model_validate(made.model_dump(exclude_unset=True, exclude={"principal"}))
-    return client.enqueue(unsigned, claims=made.principal, expires=expires)
+    unsigned: Any = type(contract_job).model_validate(
+        contract_job.model_dump(exclude_unset=True, exclude={"principal"})
+    )
+    return client.enqueue(unsigned, claims=contract_job.principal, expires=expires)
 
 
 def _unverified(token: str) -> dict[str, Any]:

@@ -103,14 +103,14 @@ def list_letters(
     from worker.queue.broker import dead_letters
 
     with opened_broker(queue) as (client, queues):
-        found = [letter for name in queues for letter in dead_letters.every(client, name, newest)]
+        letters = [letter for name in queues for letter in dead_letters.every(client, name, newest)]
         counts = [(name, client.xlen(f"{name}.dead")) for name in queues]
-    shown = with_reason(found, reason)
+    chosen_letters = with_reason(letters, reason)
     if as_json:
-        for letter in shown:
+        for letter in chosen_letters:
             write_json(letter.as_json())
         return
-    console.print(letters_table(shown) if shown else "no dead letters")
+    console.print(letters_table(chosen_letters) if chosen_letters else "no dead letters")
     for name, count in counts:
         if count > newest:
             screen.print(f"{name}: the newest {newest} of {count:,}")
@@ -131,10 +131,10 @@ def show_letter(
     from worker.queue.summaries import summarise
 
     with opened_broker(queue) as (client, queues):
-        found = [one for name in queues if (one := dead_letters.one(client, name, entry))]
-    if not found:
+        stored_letters = [stored_letter for name in queues if (stored_letter := dead_letters.one(client, name, entry))]
+    if not stored_letters:
         raise InvalidJob("no such dead letter", "entry")
-    for letter, original in found:
+    for letter, original in stored_letters:
         fields = {**letter.as_json(), "job": summarise(arguments(original)) if original else "(not stored)"}
         if as_json:
             write_json(fields)
@@ -160,16 +160,16 @@ def retry_letters(
     """
     from worker.queue.broker import dead_letters
 
-    sent, refused = 0, []
+    sent_count, refused = 0, []
     with opened_broker(queue) as (client, queues):
-        for letter in _chosen(client, queues, entries, reason, every=every):
+        for letter in _chosen(client, queues, entries, reason, select_all=every):
             try:
-                sent += dead_letters.retry(client, letter.queue, letter.entry)
+                sent_count += dead_letters.retry(client, letter.queue, letter.entry)
             except InvalidJob as error:
                 refused.append(error.message)
     if as_json:
-        write_json({"sent": sent, "refused": refused})
-    screen.print(f"{sent} sent again")
+        write_json({"sent": sent_count, "refused": refused})
+    screen.print(f"{sent_count} sent again")
     for sentence in refused:
         screen.print(sentence)
     if refused:
@@ -189,7 +189,7 @@ def purge_letters(
 
     deleted = 0
     with opened_broker(queue) as (client, queues):
-        chosen = _chosen(client, queues, entries, reason, every=every)
+        chosen = _chosen(client, queues, entries, reason, select_all=every)
         for name in queues:
             deleted += dead_letters.purge(client, name, [letter.entry for letter in chosen if letter.queue == name])
     if as_json:
@@ -198,23 +198,24 @@ def purge_letters(
 
 
 def _chosen(
-    client: redis.Redis, queues: tuple[str, ...], entries: list[str] | None, reason: str, *, every: bool
+    client: redis.Redis, queues: tuple[str, ...], entries: list[str] | None, reason: str, *, select_all: bool
 ) -> list[DeadLetter]:
     """Return the dead letters that a command selects, the oldest first."""
     from worker.queue.broker import dead_letters
 
-    if every == bool(entries):
+    if select_all == bool(entries):
         raise typer.BadParameter("give either entries or --all")
-    if every:
+    if select_all:
         letters = [letter for name in queues for letter in dead_letters.every(client, name)]
         return with_reason(letters[::-1], reason)
-    found = {
-        entry: [one for name in queues if (one := dead_letters.one(client, name, entry))] for entry in entries or ()
+    letters_by_entry = {
+        entry: [stored_letter for name in queues if (stored_letter := dead_letters.one(client, name, entry))]
+        for entry in entries or ()
     }
-    missing = [entry for entry, letters in found.items() if not letters]
+    missing = [entry for entry, letters in letters_by_entry.items() if not letters]
     if missing:
         raise InvalidJob(f"no dead letter {missing[0][:40]}", "entry")
-    return [letter for letters in found.values() for letter, _ in letters]
+    return [letter for letters in letters_by_entry.values() for letter, _ in letters]
 
 
 def letters_table(letters: list[DeadLetter]) -> Table:
@@ -224,7 +225,7 @@ def letters_table(letters: list[DeadLetter]) -> Table:
         options = ID_COLUMN if name in {"entry", "task id"} else {"overflow": "fold"}
         table.add_column(name, justify="right" if name in {"deliveries", "bytes"} else "left", **options)
     for letter in letters:
-        shown = (
+        cells = (
             id_cell(letter.entry),
             letter.queue,
             letter.at[:19],
@@ -232,5 +233,5 @@ def letters_table(letters: list[DeadLetter]) -> Table:
             letter.task,
             id_cell(letter.task_id),
         )
-        table.add_row(*shown, str(letter.deliveries), f"{letter.bytes:,}")
+        table.add_row(*cells, str(letter.deliveries), f"{letter.bytes:,}")
     return table

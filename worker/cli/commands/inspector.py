@@ -89,15 +89,15 @@ def inspect(
 
     if root_path and not (root_path.startswith("/") and not root_path.endswith("/")):
         raise typer.BadParameter("expected a path: /inspector", param_hint="--root-path")
-    named = is_named(caller, claims, "")
-    if named and host not in server.LOOPBACK:
+    has_named_visitor = is_named(caller, claims, "")
+    if has_named_visitor and host not in server.LOOPBACK:
         raise typer.BadParameter("expected a loopback address (127.0.0.1, ::1) with --as", param_hint="--host")
     if bool(certificate) != bool(key):
         raise typer.BadParameter("expected a certificate and its key", param_hint="--key")
     with opened_engine(with_queue=True) as (engine, settings):
-        _check_sign_in(settings, named=named)
+        _check_sign_in(settings, has_named_visitor=has_named_visitor)
         visitor = None
-        if named:
+        if has_named_visitor:
             principal = principal_of(settings, caller, claims, "")
             visitor = NamedVisitor(principal, visit_key or secrets.token_urlsafe(32))
         options: dict[str, Any] = {"root": root_path, "is_secure": behind_tls or certificate is not None}
@@ -105,8 +105,8 @@ def inspect(
         server.serve(settings, engine, host, port, visitor, certificate, key, say=screen.print, **options)
 
 
-def _check_sign_in(settings: Settings, *, named: bool) -> None:
-    if not named and not settings.token_keys:
+def _check_sign_in(settings: Settings, *, has_named_visitor: bool) -> None:
+    if not has_named_visitor and not settings.token_keys:
         raise SettingsError(
             "the setting RETRIEVAL_WORKER_TOKEN_KEYS is missing: visitors sign in with a token (or give --as)"
         )

@@ -153,26 +153,27 @@ def statistics(
     from worker import settings
     from worker.adapters.postgres.text_statistics import refresh
 
-    known = settings.load_unconnected().corpora
+    corpora_settings = settings.load_unconnected().corpora
     for name in corpora or ():
-        if name not in known:
-            raise WrongUsage(f"there is no corpus {name} in the settings: name one of {', '.join(known)}")
+        if name not in corpora_settings:
+            raise WrongUsage(f"there is no corpus {name} in the settings: name one of {', '.join(corpora_settings)}")
     counted = []
-    with admin_connection(dsn) as connection, progress(screen) as shown:
-        for name in dict.fromkeys(corpora or known):
-            bar = shown.add_task(f"counting {name}", total=None)
+    with admin_connection(dsn) as connection, progress(screen) as progress_bars:
+        for name in dict.fromkeys(corpora or corpora_settings):
+            bar = progress_bars.add_task(f"counting {name}", total=None)
 
-            def advance(done: int, of: int, bar: Any = bar) -> None:
-                shown.update(bar, completed=done, total=of)
+            def advance(finished_counts: int, total: int, bar: Any = bar) -> None:
+                progress_bars.update(bar, completed=finished_counts, total=total)
 
-            counted += refresh(connection, name, known[name], advance)
+            counted += refresh(connection, name, corpora_settings[name], advance)
     if as_json:
-        write_json({"statistics": [asdict(one) for one in counted]})
+        write_json({"statistics": [asdict(corpus_statistics) for corpus_statistics in counted]})
         return
-    for one in counted:
-        tenant = f", tenant {one.tenant}" if one.tenant else ""
+    for corpus_statistics in counted:
+        tenant = f", tenant {corpus_statistics.tenant}" if corpus_statistics.tenant else ""
         console.print(
-            f"{one.corpus}{tenant}: {one.chunks:,} chunks, {one.terms:,} words, {one.mean_length:.1f} in a chunk"
+            f"{corpus_statistics.corpus}{tenant}: {corpus_statistics.chunks:,} chunks, "
+            f"{corpus_statistics.terms:,} words, {corpus_statistics.mean_length:.1f} in a chunk"
         )
 
 
@@ -234,7 +235,7 @@ def doctor(caller: Caller = "", claims: Claims = "", token: Token = "", as_json:
     colours = {"ok": "green", "advice": "yellow", "problem": "red"}
     if as_json:
         noted = ((finding, locks(finding.text) if finding.level != "ok" else "") for finding in findings)
-        write_json({"findings": [asdict(one) | ({"locks": locked} if locked else {}) for one, locked in noted]})
+        write_json({"findings": [asdict(finding) | ({"locks": locked} if locked else {}) for finding, locked in noted]})
     else:
         for finding in findings:
             mark = (f"{finding.level:7}", colours[finding.level])
@@ -267,10 +268,11 @@ def contract(
         if as_json:
             write_json({"differing": stale})
         if stale:
-            more = [f"and {len(stale) - _NAMED} more"] if len(stale) > _NAMED else []
+            remainder = [f"and {len(stale) - _NAMED} more"] if len(stale) > _NAMED else []
             differ = "differ" if len(stale) > 1 else "differs"
             raise RetrievalError(
-                f"{', '.join(stale[:_NAMED] + more)} {differ} from the types: run 'retrieval-worker contract {folder}'"
+                f"{', '.join(stale[:_NAMED] + remainder)} {differ} from the types: "
+                f"run 'retrieval-worker contract {folder}'"
             )
         if not as_json:
             console.print("the contract's files match the types")

@@ -27,16 +27,16 @@ if TYPE_CHECKING:
 LONGEST_WAIT = 7 * 86_400
 
 
-def _seconds(given: float) -> float:
-    if not 0 < given <= LONGEST_WAIT:  # a NaN as well
+def _seconds(seconds: float) -> float:
+    if not 0 < seconds <= LONGEST_WAIT:  # a NaN as well
         raise typer.BadParameter(f"expected more than 0 seconds, at most {LONGEST_WAIT}", param_hint="--timeout")
-    return given
+    return seconds
 
 
-def _words(given: str) -> str:
-    if not given.strip():  # an embedder would make a vector of it
+def _words(text: str) -> str:
+    if not text.strip():  # an embedder would make a vector of it
         raise typer.BadParameter("expected at least one word", param_hint="question")
-    return given
+    return text
 
 
 Broker = Annotated[str, typer.Option(envvar="CELERY_BROKER_URL", help="Redis of the queue.")]
@@ -100,13 +100,15 @@ def check_url(url: str, name: str, *, queue: bool = True) -> None:
     if is_surrounded(url):
         raise SettingsError(f"{name}: {SURROUNDED}")
     try:
-        parts = urlsplit(url)
-        (parts.hostname or "").encode("idna")
-        database = parts.path.strip("/")
-        known = parts.scheme in {"redis", "rediss"} and parts.port != 0 and (database.isdecimal() or not database)
+        url_parts = urlsplit(url)
+        (url_parts.hostname or "").encode("idna")
+        database = url_parts.path.strip("/")
+        is_redis_url = (
+            url_parts.scheme in {"redis", "rediss"} and url_parts.port != 0 and (database.isdecimal() or not database)
+        )
     except ValueError:  # brackets, an invalid port, a host that no name server accepts
-        known = False
-    if not known:
+        is_redis_url = False
+    if not is_redis_url:
         raise SettingsError(f"{name}: expected redis://[user:password@]host[:port][/database], or rediss:// for TLS")
     if not _has_known_options(url) or (queue and not has_tls_options_only(url)):
         raise SettingsError(f"{name}: {UNSUPPORTED}")
@@ -119,12 +121,12 @@ def _has_known_options(url: str) -> bool:
     """Return whether a connection accepts all options of a URL, without opening one."""
     import redis
 
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
-    if parts.scheme == "rediss" and options.pop("ssl_cert_reqs", "none") not in _TLS_CHECKS:
+    url_parts = urlsplit(url)
+    options = dict(parse_qsl(url_parts.query))
+    if url_parts.scheme == "rediss" and options.pop("ssl_cert_reqs", "none") not in _TLS_CHECKS:
         return False
     try:
-        pool = redis.ConnectionPool.from_url(parts._replace(query=urlencode(options)).geturl())
+        pool = redis.ConnectionPool.from_url(url_parts._replace(query=urlencode(options)).geturl())
         pool.make_connection()
     except (ValueError, TypeError, redis.RedisError):
         return False
@@ -160,21 +162,23 @@ def query(
 
     loaded = settings.load_unconnected()
     name = corpus or loaded.default_corpus
-    known = loaded.corpora.get(name)  # the worker's settings may have others
-    by = sent_as(caller, claims, token, timeout, required=known is not None and not known.public)
-    dimensions = DIMENSIONS if known is None else known.dimensions
+    corpus_settings = loaded.corpora.get(name)  # the worker's settings may have others
+    sender = sent_as(
+        caller, claims, token, timeout, required=corpus_settings is not None and not corpus_settings.public
+    )
+    dimensions = DIMENSIONS if corpus_settings is None else corpus_settings.dimensions
     model = embedder.make(loaded.embedder)
     vector = model.embed([question], dimensions=dimensions, is_query=True)[0].tolist()
-    if known is not None and loaded.names_database:
-        _check_embedder(loaded, name, model, by)
-    wanted: dict[str, Any] = {"query_embedding": encode_embedding(vector), "k": k, **by.fields}
+    if corpus_settings is not None and loaded.names_database:
+        _check_embedder(loaded, name, model, sender)
+    job_fields: dict[str, Any] = {"query_embedding": encode_embedding(vector), "k": k, **sender.fields}
     if corpus:
-        wanted["corpus"] = corpus
+        job_fields["corpus"] = corpus
     if record:
-        wanted["run"] = run_name(*record)
-    job = wanted_job(RetrieveTopK, wanted)
+        job_fields["run"] = run_name(*record)
+    job = wanted_job(RetrieveTopK, job_fields)
     start = time.perf_counter()
-    answer = send(client_of(broker, backend, by.signer), job, timeout)
+    answer = send(client_of(broker, backend, sender.signer), job, timeout)
     assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -183,7 +187,7 @@ def query(
         console.print(as_table(short(question, QUESTION_WIDTH), answer, milliseconds, answer.k, loaded.paths))
 
 
-def _check_embedder(settings: Settings, corpus: str, embedder: Embedder, by: SentAs) -> None:
+def _check_embedder(settings: Settings, corpus: str, embedder: Embedder, sender: SentAs) -> None:
     """Compare an embedder with the one that filled a corpus; a database that can't be asked from here says nothing.
 
     Raises:
@@ -196,7 +200,7 @@ def _check_embedder(settings: Settings, corpus: str, embedder: Embedder, by: Sen
     from worker.jobs.corpus_embedders import compared_with
     from worker.jobs.principal import as_principal
 
-    claims = by.fields.get("principal")
+    claims = sender.fields.get("principal")
     with contextlib.ExitStack() as stack:
         try:
             caller = anonymous(settings) if claims is None else as_principal(claims, settings, "principal")
@@ -233,18 +237,18 @@ def search(
     from worker import settings
     from worker.cli.reports import answers
 
-    by = sent_as(caller, claims, token, timeout, required=False)
-    wanted: dict[str, Any] = {"query": question, "context": context, "transform": transform, **by.fields}
+    sender = sent_as(caller, claims, token, timeout, required=False)
+    job_fields: dict[str, Any] = {"query": question, "context": context, "transform": transform, **sender.fields}
     if fusion:
-        wanted["fusion"] = fusion
+        job_fields["fusion"] = fusion
     if corpus:
-        wanted["searches"] = [_search(name) for name in corpus]
+        job_fields["searches"] = [_search(name) for name in corpus]
     if leg:
-        wanted["legs"] = leg
+        job_fields["legs"] = leg
     if record:
-        wanted["run"] = run_name(*record)
+        job_fields["run"] = run_name(*record)
     paths = settings.load_unconnected().paths
-    answer = send(client_of(broker, backend, by.signer), wanted_job(RetrieveHybrid, wanted), timeout)
+    answer = send(client_of(broker, backend, sender.signer), wanted_job(RetrieveHybrid, job_fields), timeout)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -310,14 +314,14 @@ def cite(
     from worker.core.citations.document import CONFLICTS
 
     cite = {**run_name(subject, run, step), "what": "cited" if cited else "retrieved"}
-    by = sent_as(caller, claims, token, timeout)
-    job = wanted_job(BuildCitations, {"cite": cite, "run": run_name(subject, run), **by.fields})
-    answer = send(client_of(broker, backend, by.signer), job, timeout)
+    sender = sent_as(caller, claims, token, timeout)
+    job = wanted_job(BuildCitations, {"cite": cite, "run": run_name(subject, run), **sender.fields})
+    answer = send(client_of(broker, backend, sender.signer), job, timeout)
     assert isinstance(answer, Citations)  # noqa: S101 -- for the type checker: one run, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
-        console.print(answers.citations_table(f"{subject} / {run}, as {by.name}", answer))
+        console.print(answers.citations_table(f"{subject} / {run}, as {sender.name}", answer))
         if answer.conflicts:
             console.print(answers.conflicts_table(answer))
     if out is not None:
@@ -347,17 +351,20 @@ def replay(
     from worker.cli.reports import answers
 
     old_texts = answers.texts_of(answers.read_document(citations)) if citations else {}
-    by = sent_as(caller, claims, token, timeout)
-    client = client_of(broker, backend, by.signer)
-    job = wanted_job(PinnedReplay, {"run": run_name(subject, run, step), **by.fields})
+    sender = sent_as(caller, claims, token, timeout)
+    client = client_of(broker, backend, sender.signer)
+    job = wanted_job(PinnedReplay, {"run": run_name(subject, run, step), **sender.fields})
     answer = send(client, job, timeout)
     assert isinstance(answer, Replay)  # noqa: S101 -- for the type checker: one run, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
-        chunks = [*answer.chunks, *([] if by.is_for_one_job else _edited_chunks(client, answer, by.fields, timeout))]
+        chunks = [
+            *answer.chunks,
+            *([] if sender.is_for_one_job else _edited_chunks(client, answer, sender.fields, timeout)),
+        ]
         new_texts = {chunk.chunk_hash: chunk.text for chunk in chunks}
-        console.print(answers.replay_table(f"{subject} / {run}, as {by.name}", answer, old_texts, new_texts))
+        console.print(answers.replay_table(f"{subject} / {run}, as {sender.name}", answer, old_texts, new_texts))
     if any(pin.verdict in {"edited", "missing"} for pin in answer.pins):
         raise typer.Exit(1)
 
@@ -367,9 +374,9 @@ def _edited_chunks(client: Client, replayed: Replay, caller: Mapping[str, Any], 
     from retrieval_client import PinnedReplay, Replay
 
     edited = [pin.found_hash for pin in replayed.pins if pin.verdict == "edited" and pin.found_hash]
-    now = send(client, wanted_job(PinnedReplay, {"required_chunk_hashes": edited, **caller}), timeout)
-    assert isinstance(now, Replay)  # noqa: S101 -- for the type checker: one list, one answer
-    return [*now.chunks]
+    current_replay = send(client, wanted_job(PinnedReplay, {"required_chunk_hashes": edited, **caller}), timeout)
+    assert isinstance(current_replay, Replay)  # noqa: S101 -- for the type checker: one list, one answer
+    return [*current_replay.chunks]
 
 
 def feedback(
@@ -402,18 +409,18 @@ def feedback(
     """
     from retrieval_client import RecordFeedback
 
-    given = {"used": used, "not_used": not_used, "rating": rating, "note": note or None}
-    stated = {name: value for name, value in given.items() if value is not None}
-    if not stated:
+    feedback_options = {"used": used, "not_used": not_used, "rating": rating, "note": note or None}
+    feedback_fields = {name: value for name, value in feedback_options.items() if value is not None}
+    if not feedback_fields:
         raise typer.BadParameter("give --used, --not-used, --rating or --note")
-    by = sent_as(caller, claims, token, timeout)
-    job = wanted_job(RecordFeedback, {"run": run_name(subject, run, step), **stated, **by.fields})
-    answer = send(client_of(broker, backend, by.signer), job, timeout)
+    sender = sent_as(caller, claims, token, timeout)
+    job = wanted_job(RecordFeedback, {"run": run_name(subject, run, step), **feedback_fields, **sender.fields})
+    answer = send(client_of(broker, backend, sender.signer), job, timeout)
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
         chunks = f"{answer.recorded} chunk{'' if answer.recorded == 1 else 's'}"
-        console.print(f"{subject} / {run}, as {by.name}: feedback on {chunks} recorded")
+        console.print(f"{subject} / {run}, as {sender.name}: feedback on {chunks} recorded")
         for chunk_hash in answer.unknown:
             console.print(f"not a chunk of the run: {chunk_hash}", soft_wrap=True)
     if answer.unknown:

@@ -16,8 +16,8 @@ from worker.cli.terminal import complain, console, screen, styled
 
 def _bounds(autoscale: str) -> str:
     """Check what Celery would refuse again and again, in a worker that is restarted each time."""
-    most, comma, least = autoscale.partition(",")
-    if not (comma and most.isdecimal() and least.isdecimal() and 1 <= int(least) <= int(most)):
+    maximum, comma, minimum = autoscale.partition(",")
+    if not (comma and maximum.isdecimal() and minimum.isdecimal() and 1 <= int(minimum) <= int(maximum)):
         raise typer.BadParameter("expected the maximum, a comma and the minimum, from 1: 4,1", param_hint="--autoscale")
     return autoscale
 
@@ -66,14 +66,14 @@ def up(
     from worker.settings import load_unconnected
 
     load_unconnected()  # wrong settings of the environment would restart the worker again and again
-    own = own_settings()
+    own_environment = own_settings()
     _say_unused()
     with held_signals(), contextlib.ExitStack() as running:
         stack = running.enter_context(local_stack(data.resolve(), durable=True))
-        chosen = any(name.startswith("EMBEDDER__") for name in own)
+        chosen = any(name.startswith("EMBEDDER__") for name in own_environment)
         kind = demonstration.install_sample(stack, console, load_unconnected().embedder if chosen else None).kind
         shipped = {"TRUST_QUEUE": "true", "ARTIFACTS__URL": str(stack.root / "artifacts"), "EMBEDDER__KIND": kind}
-        environment = stack_environment(stack, **{**shipped, **own})
+        environment = stack_environment(stack, **{**shipped, **own_environment})
         log = stack.root / "worker.log"
         password = secrets.token_urlsafe(12)
         url, flower = flower_program(
@@ -99,7 +99,7 @@ def up(
             pages = f"{inspector[0]}  (as alice; for another user: retrieval-worker inspect --as bob)"
             supervisor.keep(inspector[1])
         with interruptible():
-            _say_how(stack, url, password, log, {**shipped, **own}, pages)
+            _say_how(stack, url, password, log, {**shipped, **own_environment}, pages)
         supervisor.run()
         # It returns only after Postgres or Redis exited, which it has reported.
         raise typer.Exit(1)

@@ -60,25 +60,25 @@ def ask(
     from worker import settings
     from worker.cli.reports.pipeline_answer import answer_report
 
-    by = sent_as(caller, claims, token, timeout, required=False)
-    wanted: dict[str, Any] = {"question": question, **by.fields}
-    given = {
+    sender = sent_as(caller, claims, token, timeout, required=False)
+    job_fields: dict[str, Any] = {"question": question, **sender.fields}
+    texts = {
         "mode": mode,
         "profile": profile,
         "context": context,
         "prior_response_id": after,
         "conversation_id": conversation,
     }
-    wanted |= {name: value for name, value in given.items() if value}
+    job_fields |= {name: value for name, value in texts.items() if value}
     if chat or after or conversation:
-        wanted["chat_mode"] = "chat"
+        job_fields["chat_mode"] = "chat"
     numbers = {"k": k, "seed": seed, "temperature": temperature}
-    wanted |= {name: value for name, value in numbers.items() if value is not None}
+    job_fields |= {name: value for name, value in numbers.items() if value is not None}
     if record:
-        wanted["run"] = run_name(*record)
+        job_fields["run"] = run_name(*record)
     accepted = settings.load_unconnected().citations.accepted
-    client = client_of(broker, backend, by.signer)
-    answer = _answered(client, wanted_job(RunPipeline, wanted), timeout)
+    client = client_of(broker, backend, sender.signer)
+    answer = _answered(client, wanted_job(RunPipeline, job_fields), timeout)
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
@@ -122,10 +122,10 @@ def trace(
     from worker.cli.reports.trace import trace_as_json, trace_report
 
     with opened_for(caller, claims, token) as (engine, _, principal):
-        found = engine.pipeline_jobs.traces(name_of(subject, run, step), principal)
+        answer_traces = engine.pipeline_jobs.traces(name_of(subject, run, step), principal)
     if as_json:
-        write_json({"traces": [trace_as_json(one) for one in found]})
+        write_json({"traces": [trace_as_json(answer_trace) for answer_trace in answer_traces]})
         return
-    for one in found:
-        title = " / ".join(part for part in (subject, run, one.step) if part)
-        console.print(trace_report(f"{title}, as {principal.owner}", one, everything=everything))
+    for answer_trace in answer_traces:
+        title = " / ".join(name for name in (subject, run, answer_trace.step) if name)
+        console.print(trace_report(f"{title}, as {principal.owner}", answer_trace, everything=everything))

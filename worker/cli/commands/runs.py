@@ -123,10 +123,10 @@ def verify(
         if not total and (subject or run):
             raise InvalidJob("no such run", "run")
         drifted = []
-        with progress(screen) as shown:
-            bar = shown.add_task("checking runs", total=total)
+        with progress(screen) as progress_bars:
+            bar = progress_bars.add_task("checking runs", total=total)
             for checked in engine.verifying.all(principal, *which):
-                shown.advance(bar)
+                progress_bars.advance(bar)
                 if checked.drifted:
                     drifted.append(checked)
                 if as_json:
@@ -166,10 +166,10 @@ def list_runs(
     Example: [bold]retrieval-worker runs list --as alice[/bold]
     """
     with opened_for(caller, claims, token) as (engine, _, principal):
-        found = engine.exchange.names(principal.owner, subject or None)
-        if not found:
+        run_names = engine.exchange.names(principal.owner, subject or None)
+        if not run_names:
             screen.print("no runs of this caller")
-        for name in found:
+        for name in run_names:
             if as_json:
                 write_json({"subject_id": name.subject_id, "run_id": name.run_id})
             else:
@@ -250,13 +250,13 @@ def keep_file(
     content = _read(file)
     with opened_for(caller, claims, token) as (engine, _, principal):
         owner, name = principal.owner, name_of(subject, run)
-        if all(one.run_id != name.run_id for one in engine.exchange.names(owner, name.subject_id)):
+        if all(run_name.run_id != name.run_id for run_name in engine.exchange.names(owner, name.subject_id)):
             raise InvalidJob("no such run ('retrieval-worker runs list' shows the caller's)", "run")
-        kept = engine.files.keep(owner, name, file.name, content)
+        stored_path = engine.files.keep(owner, name, file.name, content)
     if as_json:
-        write_json({"file": kept})
+        write_json({"file": stored_path})
     else:
-        write_line(kept)
+        write_line(stored_path)
 
 
 @runs.command("used")

@@ -198,7 +198,7 @@ def _character_types() -> str:
 
 
 def _run(command: Sequence[str], descriptors: Sequence[int], account: pwd.struct_passwd | None) -> None:
-    done = subprocess.run(  # noqa: S603 -- our own binary, no shell
+    completed = subprocess.run(  # noqa: S603 -- our own binary, no shell
         command,
         check=False,
         capture_output=True,
@@ -208,8 +208,8 @@ def _run(command: Sequence[str], descriptors: Sequence[int], account: pwd.struct
         group=account.pw_gid if account else None,
         extra_groups=[] if account else None,
     )
-    if done.returncode != 0:
-        raise SettingsError(f"{Path(command[0]).name} failed: {done.stderr.decode(errors='replace').strip()}")
+    if completed.returncode != 0:
+        raise SettingsError(f"{Path(command[0]).name} failed: {completed.stderr.decode(errors='replace').strip()}")
 
 
 def _postgres_answers(server: Postgres) -> bool:

@@ -112,13 +112,13 @@ def spawn(
     )
 
 
-def _ending_with_parent(command: Sequence[str], how: str) -> list[str]:
+def _ending_with_parent(command: Sequence[str], signal_name: str) -> list[str]:
     """Wrap a command so that the kernel ends it with its parent (kill -9), if setpriv is installed.
 
     Not by `preexec_fn`: that makes Python fork with hooks, and a Ctrl-C during one of them is lost.
     """
     setpriv = shutil.which("setpriv")
-    return [setpriv, "--pdeathsig", how, "--", *command] if setpriv else [*command]
+    return [setpriv, "--pdeathsig", signal_name, "--", *command] if setpriv else [*command]
 
 
 def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name: str, log: Path) -> None:
@@ -136,16 +136,18 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen[bytes], name
                 return
             time.sleep(0.02)
     ended = process.poll()
-    what = f"did not start within {START_SECONDS:.0f} s" if ended is None else f"ended at its start (exit code {ended})"
+    problem = (
+        f"did not start within {START_SECONDS:.0f} s" if ended is None else f"ended at its start (exit code {ended})"
+    )
     tail = log.read_text(encoding="utf-8", errors="replace")[-800:].strip()
-    raise SettingsError(f"{name} {what}; its log ends: {tail}")
+    raise SettingsError(f"{name} {problem}; its log ends: {tail}")
 
 
-def stop(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
+def stop(process: subprocess.Popen[bytes], stop_signal: signal.Signals) -> None:
     """Stop a process by its own pid: with the given signal, then its whole session with SIGKILL."""
     if process.poll() is not None:
         return
-    process.send_signal(how)
+    process.send_signal(stop_signal)
     try:
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:

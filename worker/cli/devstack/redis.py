@@ -148,8 +148,8 @@ def _install(root: Path, *, tls: bool) -> dict[str, str]:
     shipped = config_folder() / "redis"
     rules = root / "users.acl"
     earlier = rules.read_text(encoding="utf-8") if rules.exists() else ""
-    known = dict(re.findall(r"^user (\w+) on >(\S+)", earlier, re.MULTILINE))
-    passwords = {user: known.get(user) or secrets.token_urlsafe(24) for user in USERS}
+    earlier_passwords = dict(re.findall(r"^user (\w+) on >(\S+)", earlier, re.MULTILINE))
+    passwords = {user: earlier_passwords.get(user) or secrets.token_urlsafe(24) for user in USERS}
     if tls and not (root / "tls" / "ca.crt").exists():
         script = ["sh", str(shipped / "certificates.sh"), str(root / "tls"), "127.0.0.1"]
         subprocess.run(script, check=True)  # noqa: S603 -- our own script; its arguments are no shell's
@@ -172,8 +172,8 @@ def find_redis(*, tls: bool = False) -> str:
     Raises:
         SettingsError: there is none, or it is too old; the message says what to install.
     """
-    named = os.environ.get(NAMED_BY)
-    binary = _named(named) if named else _bundled()
+    chosen_server = os.environ.get(NAMED_BY)
+    binary = _named_server(chosen_server) if chosen_server else _bundled()
     if not tls or has_tls(binary):
         return binary
     for name in ("redis-server", "valkey-server"):
@@ -183,7 +183,7 @@ def find_redis(*, tls: bool = False) -> str:
     raise SettingsError(f"{binary} is built without TLS, and so is any redis-server on PATH: install Debian's")
 
 
-def _named(name: str) -> str:
+def _named_server(name: str) -> str:
     path = shutil.which(name)
     if path is None:
         raise SettingsError(f"{NAMED_BY} names {name}, which is no program here: give a path or a program on PATH")
@@ -214,7 +214,7 @@ def version(binary: str) -> tuple[int, ...]:
     except OSError:  # of another architecture
         return (0,)
     number = re.search(r"\bv=(\d+(?:\.\d+)*)", completed.stdout)
-    return tuple(int(part) for part in number[1].split(".")) if number else (0,)
+    return tuple(int(component) for component in number[1].split(".")) if number else (0,)
 
 
 def _described(binary: str) -> str:

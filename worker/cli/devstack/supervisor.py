@@ -55,7 +55,7 @@ class Supervisor:
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._report = report
-        self._kept: list[_SupervisedProgram] = []
+        self._programs: list[_SupervisedProgram] = []
         self._ended: queue.SimpleQueue[tuple[_SupervisedProgram | _Server, int]] = queue.SimpleQueue()
 
     def watch(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -68,10 +68,10 @@ class Supervisor:
         Raises:
             SettingsError: it did not become ready.
         """
-        kept = _SupervisedProgram(program, program.spawn(), time.monotonic())
-        self._kept.append(kept)
-        wait_until(program.ready, kept.process, program.name, program.log)
-        self._watch(kept, kept.process)
+        child = _SupervisedProgram(program, program.spawn(), time.monotonic())
+        self._programs.append(child)
+        wait_until(program.ready, child.process, program.name, program.log)
+        self._watch(child, child.process)
 
     def run(self) -> None:
         """Start programs again as they end; return when a server has ended."""
@@ -87,30 +87,30 @@ class Supervisor:
 
     def stop(self) -> None:
         """Stop the programs, the last first."""
-        for kept in reversed(self._kept):
-            stop(kept.process, signal.SIGTERM)
+        for child in reversed(self._programs):
+            stop(child.process, signal.SIGTERM)
 
     def _watch(self, child: _SupervisedProgram | _Server, process: subprocess.Popen[bytes]) -> None:
         threading.Thread(target=lambda: self._ended.put((child, process.wait())), daemon=True).start()
 
-    def _plan_start(self, kept: _SupervisedProgram, code: int) -> None:
-        now = time.monotonic()
-        kept.pause = next_pause(kept.pause, now - kept.started)
-        kept.due = now + kept.pause
-        when = f"in {kept.pause:.0f} s" if kept.pause else "now"
-        name, log = kept.program.name, kept.program.log
+    def _plan_start(self, child: _SupervisedProgram, code: int) -> None:
+        current_time = time.monotonic()
+        child.pause = next_pause(child.pause, current_time - child.started)
+        child.due = current_time + child.pause
+        when = f"in {child.pause:.0f} s" if child.pause else "now"
+        name, log = child.program.name, child.program.log
         self._report(f"{name} ended ({how_it_ended(code)}), starting it again {when}; its log: {log}")
 
     def _seconds_to_next_start(self) -> float | None:
-        due = [kept.due for kept in self._kept if kept.due is not None]
+        due = [child.due for child in self._programs if child.due is not None]
         return max(0.0, min(due) - time.monotonic()) if due else None
 
     def _start_what_is_due(self) -> None:
-        now = time.monotonic()
-        for kept in self._kept:
-            if kept.due is not None and kept.due <= now:
-                kept.process, kept.started, kept.due = kept.program.spawn(), now, None
-                self._watch(kept, kept.process)
+        current_time = time.monotonic()
+        for child in self._programs:
+            if child.due is not None and child.due <= current_time:
+                child.process, child.started, child.due = child.program.spawn(), current_time, None
+                self._watch(child, child.process)
 
 
 @contextlib.contextmanager
@@ -120,28 +120,28 @@ def supervised(report: Callable[[str], None]) -> Iterator[Supervisor]:
     Args:
         report: called with one sentence for each process that exited.
     """
-    made = Supervisor(report)
+    supervisor = Supervisor(report)
     try:
-        yield made
+        yield supervisor
     finally:
-        made.stop()
+        supervisor.stop()
 
 
-def next_pause(last: float, lived: float) -> float:
+def next_pause(last_pause: float, lived: float) -> float:
     """Return the pause before the next start, in seconds.
 
     Args:
-        last: the last pause.
+        last_pause: the last pause.
         lived: seconds that the program ran.
 
-    >>> [next_pause(last, lived=2) for last in (0, 1, 2, 16, 30)]
+    >>> [next_pause(last_pause, lived=2) for last_pause in (0, 1, 2, 16, 30)]
     [1.0, 2, 4, 30.0, 30.0]
     >>> next_pause(16, lived=3600)
     0.0
     """
     if lived >= STEADY_SECONDS:
         return 0.0
-    return min(max(FIRST_PAUSE_SECONDS, 2 * last), LONGEST_PAUSE_SECONDS)
+    return min(max(FIRST_PAUSE_SECONDS, 2 * last_pause), LONGEST_PAUSE_SECONDS)
 
 
 def how_it_ended(code: int) -> str:

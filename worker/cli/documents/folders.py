@@ -83,7 +83,7 @@ class Found:
     empty_pages: dict[str, int] = field(default_factory=dict)
 
 
-def find(place: Path, found: Found) -> None:
+def find(place: Path, folder_files: Found) -> None:
     """Find the documents below a folder, or the one file named; no hidden ones, and no symbolic link is followed.
 
     The id of a document is its path, from the name of the folder on.
@@ -92,22 +92,22 @@ def find(place: Path, found: Found) -> None:
     for path in [place] if place.is_file() else _files(place):
         document_id = path.relative_to(place.parent.parent if path == place else place.parent).as_posix()
         if path.is_symlink():
-            found.others["symbolic links"] += 1
+            folder_files.others["symbolic links"] += 1
         elif path.suffix.lower() not in KINDS:
-            found.others[path.suffix.lower() or "without an ending"] += 1
+            folder_files.others[path.suffix.lower() or "without an ending"] += 1
         else:
-            found.paths[document_id] = path
+            folder_files.paths[document_id] = path
             if reason := _refusal(path, document_id):
-                found.unread[document_id] = reason
+                folder_files.unread[document_id] = reason
 
 
 def _files(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder, in the order of their paths; links to folders as well, which are not entered."""
     for root, folders, names in os.walk(folder):
-        here = type(folder)(root)
-        links = [name for name in folders if (here / name).is_symlink()]
+        current_folder = type(folder)(root)
+        links = [name for name in folders if (current_folder / name).is_symlink()]
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in links)
-        yield from (here / name for name in sorted([*names, *links]) if not name.startswith("."))
+        yield from (current_folder / name for name in sorted([*names, *links]) if not name.startswith("."))
 
 
 def _refusal(path: Path, document_id: str) -> str:
@@ -124,26 +124,26 @@ def _refusal(path: Path, document_id: str) -> str:
     return f"its path is longer than {_LONGEST_ID} bytes" if long else ""
 
 
-def read(found: Found, rights: Rights, window: Window, progress: Callable[[], None]) -> list[Document]:
-    """Read the documents that were found, and add to `found` which could not be read.
+def read(folder_files: Found, rights: Rights, window: Window, progress: Callable[[], None]) -> list[Document]:
+    """Read the documents that were found, and add to `folder_files` which could not be read.
 
     Args:
-        found: from `find`.
+        folder_files: from `find`.
         rights: who may see them.
         window: what the embedder reads.
         progress: called after each file.
     """
     documents = []
     with Reader() as reader:
-        for document_id, path in found.paths.items():
+        for document_id, path in folder_files.paths.items():
             try:
-                if document_id not in found.unread:
+                if document_id not in folder_files.unread:
                     content = reader.read(path)
                     documents.append(_document(document_id, path, content, rights, window))
                     if content.empty_pages:
-                        found.empty_pages[document_id] = content.empty_pages
+                        folder_files.empty_pages[document_id] = content.empty_pages
             except UnreadableError as error:
-                found.unread[document_id] = str(error)
+                folder_files.unread[document_id] = str(error)
             progress()
     return documents
 
@@ -167,14 +167,14 @@ def _document(document_id: str, path: Path, content: Content, rights: Rights, wi
 def _chunks(document_id: str, content: Content, window: Window) -> Iterator[DocumentChunk]:
     """Yield chunks; an id is of its section and text, so that it stays where others come and go, or pages shift."""
     same: Counter[str] = Counter()
-    headings = max((window.count(_heading(one.section, window)) for one in content.passages), default=0)
+    headings = max((window.count(_heading(passage.section, window)) for passage in content.passages), default=0)
     limit = max(window.limit - headings, window.limit // 2)
     for position, (text, page, section) in enumerate(split(content.passages, window.count, limit)):
         digest = hashlib.sha256(json.dumps([section, text]).encode()).hexdigest()[:16]
         same[digest] += 1
-        again = f"-{same[digest]}" if same[digest] > 1 else ""
+        suffix = f"-{same[digest]}" if same[digest] > 1 else ""
         yield DocumentChunk(
-            id=f"{document_id}#{digest}{again}", text=text, page=page, section=section, metadata={"position": position}
+            id=f"{document_id}#{digest}{suffix}", text=text, page=page, section=section, metadata={"position": position}
         )
 
 

@@ -54,8 +54,8 @@ def read_html(text: str) -> Content:
     root = tree.css_first("main, [role=main]") or tree.body
     title = tree.css_first("title")
     passages = [*_passages(root)] if root else []
-    named = title.text() if title else next((one.section for one in passages if one.section), "")
-    return Content(_SPACE.sub(" ", named or "").strip(), passages)
+    page_title = title.text() if title else next((passage.section for passage in passages if passage.section), "")
+    return Content(_SPACE.sub(" ", page_title or "").strip(), passages)
 
 
 def _passages(root: Any) -> Iterator[Passage]:

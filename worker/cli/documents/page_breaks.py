@@ -39,13 +39,13 @@ def join_page_breaks(texts: Sequence[str]) -> list[str]:
     feet = [*_running([page[: -_MOST_RUNNING - 1 : -1] for page in pages])]
     joined = [*texts]
     for i in range(len(pages) - 1):
-        here, following = pages[i], pages[i + 1]
-        end = max(len(here) - feet[i], heads[i])
-        rest = _rest(here[heads[i] : end], following[heads[i + 1] : len(following) - feet[i + 1]])
+        current_page, next_page = pages[i], pages[i + 1]
+        end = max(len(current_page) - feet[i], heads[i])
+        rest = _rest(current_page[heads[i] : end], next_page[heads[i + 1] : len(next_page) - feet[i + 1]])
         if rest:
-            left = "\n".join(following[heads[i + 1] :])[len(rest) :].strip()
-            pages[i] = [*here[:end], rest, *here[end:]]
-            pages[i + 1] = [*following[: heads[i + 1]], *left.split("\n")]
+            remainder = "\n".join(next_page[heads[i + 1] :])[len(rest) :].strip()
+            pages[i] = [*current_page[:end], rest, *current_page[end:]]
+            pages[i + 1] = [*next_page[: heads[i + 1]], *remainder.split("\n")]
             joined[i : i + 2] = ["\n".join(pages[i]), "\n".join(pages[i + 1])]
     return joined
 
@@ -56,18 +56,20 @@ def _running(edges: Sequence[Sequence[str]]) -> Iterator[int]:
         near = [(step, edges[i + step]) for step in _NEAR if 0 <= i + step < len(edges)]
         count = 0
         for n, line in enumerate(lines):
-            if not any(len(others) > n and _is_running(line, others[n], step) for step, others in near):
+            if not any(len(near_lines) > n and _is_running(line, near_lines[n], step) for step, near_lines in near):
                 break
             count += 1
         yield count
 
 
-def _is_running(line: str, other: str, step: int) -> bool:
+def _is_running(line: str, other_line: str, step: int) -> bool:
     """Return whether a line and one some pages on begin with the same letters, or count the pages."""
-    key, other_key = (_letters(of)[:_SAME_LETTERS] for of in (line, other))
+    key, other_key = (_letters(text)[:_SAME_LETTERS] for text in (line, other_line))
     if key and key == other_key:
         return True
-    numbers, other_numbers = ({int(number) for number in _NUMBER.findall(of.strip(" -–—|"))} for of in (line, other))
+    numbers, other_numbers = (
+        {int(number) for number in _NUMBER.findall(text.strip(" -–—|"))} for text in (line, other_line)
+    )
     return any(number + step in other_numbers for number in numbers)
 
 
@@ -88,12 +90,14 @@ def _rest(lines: Sequence[str], following: Sequence[str]) -> str:
 
 def _goes_on(lines: Sequence[str], following: Sequence[str]) -> bool:
     """Return whether a paragraph goes on: with a small letter, or from a full line to another."""
-    first = following[0].lstrip()
-    if first[:1].islower():
+    first_line = following[0].lstrip()
+    if first_line[:1].islower():
         return True
-    return bool(_BEGINS.match(first)) and _is_full(lines[-1], lines) and _is_full(first, following)
+    return bool(_BEGINS.match(first_line)) and _is_full(lines[-1], lines) and _is_full(first_line, following)
 
 
 def _is_full(line: str, lines: Sequence[str]) -> bool:
     """Return whether a line is about as long as the longest."""
-    return len(line) >= _FULL * max(len(part) for other in lines for part in _JOINED.split(other))
+    return len(line) >= _FULL * max(
+        len(printed_line) for page_line in lines for printed_line in _JOINED.split(page_line)
+    )

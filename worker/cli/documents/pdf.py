@@ -121,9 +121,9 @@ def _with_whole_addresses(text: str, addresses: Iterable[str]) -> str:
     >>> _with_whole_addresses("See https://\na.example/x\ufffey, or", ["https://a.example/x-y"])
     'See https://a.example/x-y, or'
     """
-    whole = text.translate(_UNBROKEN)
+    unbroken_text = text.translate(_UNBROKEN)
     for address in dict.fromkeys(addresses):
-        if whole.count(address) > text.count(address):
+        if unbroken_text.count(address) > text.count(address):
             torn = r"\n?".join("[-\x02\ufffe]" if sign == "-" else re.escape(sign) for sign in address)
             text = re.sub(torn, address.replace("\\", r"\\"), text)
     return text
@@ -140,8 +140,8 @@ def _mended(texts: Sequence[str]) -> list[str]:
     tokens = {_bare(token) for text in accented for token in text.split() if "/" in token or _is_hangul(token[:1])}
 
     def joined(match: re.Match[str]) -> str:
-        whole = match[1] + match[2]
-        return whole if whole in words else f"{match[1]}-\n{match[2]}"
+        whole_word = match[1] + match[2]
+        return whole_word if whole_word in words else f"{match[1]}-\n{match[2]}"
 
     whole_words = (re.sub("[\x02\ufffe]", "-\n", _HYPHENATED.sub(joined, text)) for text in accented)
     return [_with_whole_tokens(text, tokens) for text in whole_words]
@@ -167,17 +167,23 @@ def _with_footnotes_apart(texts: Sequence[str]) -> list[str]:
     return [_GLUED.sub(apart, text) for text in texts]
 
 
-def _with_whole_tokens(text: str, whole: Collection[str]) -> str:
+def _with_whole_tokens(text: str, whole_tokens: Collection[str]) -> str:
     """Return a page whose paths and Korean words, which break without a hyphen, are joined if they are among others."""
     pieces: list[str] = []
-    last = ""
+    last_token = ""
     for line in text.split("\n"):
         tokens = line.split()
-        first = tokens[0] if tokens else ""
-        is_path = (last.endswith(_PATH_BREAKS) and "/" in last) or (last and first.startswith("/"))
-        is_torn = bool(first and (is_path or _is_hangul(last[-1:] + first[0])) and _bare(last + first) in whole)
+        first_token = tokens[0] if tokens else ""
+        is_path = (last_token.endswith(_PATH_BREAKS) and "/" in last_token) or (
+            last_token and first_token.startswith("/")
+        )
+        is_torn = bool(
+            first_token
+            and (is_path or _is_hangul(last_token[-1:] + first_token[0]))
+            and _bare(last_token + first_token) in whole_tokens
+        )
         pieces += ["" if is_torn or not pieces else "\n", line]
-        last = last + first if is_torn and len(tokens) == 1 else tokens[-1] if tokens else ""
+        last_token = last_token + first_token if is_torn and len(tokens) == 1 else tokens[-1] if tokens else ""
     return "".join(pieces)
 
 
@@ -214,9 +220,9 @@ def _sections(texts: Sequence[str], outline: dict[int, list[str]]) -> Iterator[P
         for title in outline.get(i, ()):
             # A line that ends with the title: most have a number before it.
             words = r"\s++".join(map(re.escape, title.split()))
-            found = re.compile(rf"^[^\n]{{0,24}}?{words}[ \t]*$", re.MULTILINE).search(text, start)
-            if found:
-                yield Passage(text[start : found.start()], i + 1, section)
-                start = found.start()
+            match = re.compile(rf"^[^\n]{{0,24}}?{words}[ \t]*$", re.MULTILINE).search(text, start)
+            if match:
+                yield Passage(text[start : match.start()], i + 1, section)
+                start = match.start()
             section = title
         yield Passage(text[start:], i + 1, section)

@@ -57,11 +57,11 @@ def read(path: Path) -> Content:
     """
     kind = KINDS[path.suffix.lower()]
     title, passages, empty_pages = pdf.read(path) if kind == "pdf" else _read_text(kind, path.read_bytes())
-    shown = [Passage(cleaned(text), page, section and cleaned(section)) for text, page, section in passages]
-    shown = [passage for passage in shown if passage.text.strip()]
-    if not shown:
+    cleaned_passages = [Passage(cleaned(text), page, section and cleaned(section)) for text, page, section in passages]
+    cleaned_passages = [passage for passage in cleaned_passages if passage.text.strip()]
+    if not cleaned_passages:
         raise UnreadableError("it has no text")
-    return Content(cleaned(title).strip(), shown, empty_pages)
+    return Content(cleaned(title).strip(), cleaned_passages, empty_pages)
 
 
 def _read_text(kind: str, content: bytes) -> Content:

@@ -66,7 +66,7 @@ class Reader:
         answer = json.loads(line)
         if "error" in answer:
             raise UnreadableError(answer["error"])
-        return Content(answer["title"], [Passage(*one) for one in answer["passages"]], answer["empty_pages"])
+        return Content(answer["title"], [Passage(*passage) for passage in answer["passages"]], answer["empty_pages"])
 
     def _start(self) -> subprocess.Popen[str]:
         # -P: no module of the folder in which the command runs is taken for one of Python's own.

@@ -55,27 +55,27 @@ def split(passages: Iterable[Passage], count: Count, limit: int = TOKENS) -> Ite
 def _joined(passages: Iterable[Passage], count: Count) -> Iterator[Passage]:
     """Yield passages, very short ones before the next one of their page."""
     short = ""
-    last = Passage("")
+    previous_passage = Passage("")
     for passage in passages:
-        if short and passage.page != last.page:
-            yield last._replace(text=short)
+        if short and passage.page != previous_passage.page:
+            yield previous_passage._replace(text=short)
             short = ""
         text = f"{short}\n\n{passage.text.strip()}" if short else passage.text.strip()
-        last = passage
+        previous_passage = passage
         short = text if len(text) < _FEWEST_TOKENS * 32 and count(text) < _FEWEST_TOKENS else ""
         if not short:
             yield passage._replace(text=text)
     if short:
-        yield last._replace(text=short)
+        yield previous_passage._replace(text=short)
 
 
 def _pieces(text: str, count: Count, limit: int) -> Iterator[Span]:
     """Yield the places of the sentences of a text; a longer one than the limit in parts."""
     for span in split_sentences(text):
-        yield from _parts(text, span, count, limit)
+        yield from _halved(text, span, count, limit)
 
 
-def _parts(text: str, span: Span, count: Count, limit: int) -> Iterator[Span]:
+def _halved(text: str, span: Span, count: Count, limit: int) -> Iterator[Span]:
     """Halve a piece until its parts are within the limit: at the line end, space or character nearest the middle."""
     stack = [span]
     while stack:
@@ -94,7 +94,7 @@ def _middle(text: str, start: int, end: int) -> int:
     """Return a place inside a span to cut it: in its middle half, if there is a line end or a space."""
     middle, quarter = (start + end) // 2, (end - start) // 4
     for pattern in _BREAKS:
-        places = [found.end() for found in pattern.finditer(text, start + quarter, end - quarter)]
+        places = [match.end() for match in pattern.finditer(text, start + quarter, end - quarter)]
         inside = [place for place in places if start < place < end]
         if inside:
             return min(inside, key=lambda place: abs(place - middle))

@@ -61,8 +61,8 @@ def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_t
     for pin in replay.pins:
         old, new = old_texts.get(pin.chunk_hash), new_texts.get(pin.found_hash or pin.chunk_hash)
         edited = pin.verdict == "edited" and old is not None and new is not None
-        shown = word_diff(old or "", new or "") if edited else short(new or old or "")
-        table.add_row(verdict_cell("pin", pin.verdict), id_cell(pin.chunk_id or ""), shown)
+        text = word_diff(old or "", new or "") if edited else short(new or old or "")
+        table.add_row(verdict_cell("pin", pin.verdict), id_cell(pin.chunk_id or ""), text)
     return table
 
 
@@ -92,16 +92,16 @@ def conflicts_table(answer: Citations) -> Table:
 
     Beyond `MOST_CONFLICTS` they are only counted; citations.json has all.
     """
-    shown = answer.conflicts[:MOST_CONFLICTS]
-    more = len(answer.conflicts) - len(shown)
-    caption = f"{more} more are in the citations document" if more else None
+    shown_conflicts = answer.conflicts[:MOST_CONFLICTS]
+    hidden_count = len(answer.conflicts) - len(shown_conflicts)
+    caption = f"{hidden_count} more are in the citations document" if hidden_count else None
     table = Table(title="conflicts", caption=caption, title_justify="left", expand=True)
     table.add_column("conflict", max_width=14)
     table.add_column("source", style="cyan", **ID_COLUMN)
     table.add_column("characters", no_wrap=True)
     table.add_column("differs by", overflow="fold", max_width=14)
     table.add_column("text", ratio=1)
-    for conflict in shown:
+    for conflict in shown_conflicts:
         name = conflict["kind"].replace("_", " ")
         kind = f"{name}: {', '.join(conflict['differs'])}" if conflict["differs"] else name
         for side in conflict["sides"]:
@@ -123,15 +123,15 @@ def _side(kind: str, side: Mapping[str, Any], citation: Mapping[str, Any]) -> tu
 
 def _excerpt(text: str, start: int, end: int, tokens: Sequence[Sequence[int]]) -> Text:
     """Return the text of a span, from shortly before the difference, which is marked."""
-    first = max(start, tokens[0][0] - BEFORE_TOKENS) if tokens else start
-    last = min(end, first + EXCERPT)
-    shown: list[str | tuple[str, str]] = ["…" if first > start else ""]
-    position = first
+    excerpt_start = max(start, tokens[0][0] - BEFORE_TOKENS) if tokens else start
+    excerpt_end = min(end, excerpt_start + EXCERPT)
+    pieces: list[str | tuple[str, str]] = ["…" if excerpt_start > start else ""]
+    position = excerpt_start
     for token_start, token_end in tokens:
-        if token_end <= last:
-            shown += [_flat(text[position:token_start]), (_flat(text[token_start:token_end]), MARKS["differs"])]
+        if token_end <= excerpt_end:
+            pieces += [_flat(text[position:token_start]), (_flat(text[token_start:token_end]), MARKS["differs"])]
             position = token_end
-    return styled(*shown, _flat(text[position:last]), "…" if last < end else "")
+    return styled(*pieces, _flat(text[position:excerpt_end]), "…" if excerpt_end < end else "")
 
 
 def _flat(text: str) -> str:
@@ -149,8 +149,8 @@ def hybrid_header(answer: Hybrid) -> Text:
     keywords = " ".join(answer.context_keywords) or "none"
     (state, *_) = {metrics.contextual for metrics in answer.metrics.values()}
     query = short(answer.transformed_query, QUESTION_WIDTH)
-    known = "\n".join(run_view(answer).said)
-    return styled(f"searched for: {query}\ncontext: {keywords} ({state}), fused by {answer.fusion}\n{known}")
+    notes = "\n".join(run_view(answer).said)
+    return styled(f"searched for: {query}\ncontext: {keywords} ({state}), fused by {answer.fusion}\n{notes}")
 
 
 def nothing_found(corpus: str, answer: Hybrid) -> str:
@@ -165,9 +165,9 @@ def hybrid_table(
     corpus: str, answer: HybridAnswer, metrics: HybridMetrics, paths: Mapping[str, str] = MappingProxyType({})
 ) -> Table:
     """Build a table with one row per chunk, with its rank in each leg; see `view.candidates.title_of` for ``paths``."""
-    found = ", ".join(f"{name} {count}" for name, count in _counts(metrics).items())
+    leg_counts = ", ".join(f"{name} {count}" for name, count in _counts(metrics).items())
     state = f"{said('status', answer.status).words}, {k_line(answer.top_k_requested, answer.top_k)}"
-    caption = f"{state}: {found}; {metrics.merged_count} merged, {metrics.duplicate_count} duplicates"
+    caption = f"{state}: {leg_counts}; {metrics.merged_count} merged, {metrics.duplicate_count} duplicates"
     table = Table(title=corpus, caption=caption, title_justify="left", expand=True)
     table.add_column("#", style="dim", justify="right", no_wrap=True)
     table.add_column("cosine", justify="right", no_wrap=True)
@@ -205,7 +205,7 @@ def _counts(metrics: HybridMetrics) -> dict[str, int]:
 
 def word_diff(old: str, new: str) -> Text:
     """Return two texts as a coloured word diff in git's notation: [-removed-], {+added+}."""
-    return styled(*(part for piece in compare_words(old, new) for part in _diff_parts(piece)))
+    return styled(*(fragment for piece in compare_words(old, new) for fragment in _diff_parts(piece)))
 
 
 _DIFF = {"removed": ("[-{}-]", "red"), "added": ("{{+{}+}}", "green")}

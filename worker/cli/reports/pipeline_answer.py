@@ -43,16 +43,16 @@ def answer_report(answer: PipelineAnswer, *, brief: bool = False, accepted: froz
         brief: True for each source on one line.
         accepted: kinds of differences that a ``normalised`` quote may have.
     """
-    return Group(*_parts(answer, run_view(answer, About(accepted=accepted)), brief))
+    return Group(*_report_lines(answer, run_view(answer, About(accepted=accepted)), brief))
 
 
-def _parts(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterator[RenderableType]:
-    yield Padding(_said(answer), (0, 0, 1, 2))
+def _report_lines(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterator[RenderableType]:
+    yield Padding(_answer_text(answer), (0, 0, 1, 2))
     yield from map(styled, view.said)
     if answer.citations:
         yield styled("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
     if not brief:
-        yield from (part for source in view.sources for quote in source.quotes for part in _quote_parts(quote, source))
+        yield from (line for source in view.sources for quote in source.quotes for line in _quote_parts(quote, source))
     if answer.unknown_labels:
         yield _line("unknown labels", ", ".join(answer.unknown_labels), "red")
     if answer.unreadable_labels:
@@ -65,11 +65,11 @@ def _parts(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterator[Rende
         yield _line("continue", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
 
 
-def _said(answer: PipelineAnswer) -> Text:
+def _answer_text(answer: PipelineAnswer) -> Text:
     if answer.answer is not None:
-        shown = styled(answer.answer)
-        shown.highlight_regex(_LABELS, "bold cyan")
-        return shown
+        answer_text = styled(answer.answer)
+        answer_text.highlight_regex(_LABELS, "bold cyan")
+        return answer_text
     reasons = {
         ("ok", "changed"): "the recorded answer is held back: a source changed or is no longer visible",
         ("ok", None): f"{len(answer.package.candidates)} sources, and no answer yet",
@@ -101,7 +101,9 @@ def sources_table(answer: PipelineAnswer) -> Table:
 
 
 def _source_line(citation: Cited) -> Text:
-    place = ", ".join(part for part in (citation.source_path or citation.url_or_doi, where(citation)) if part)
+    place = ", ".join(
+        location for location in (citation.source_path or citation.url_or_doi, where(citation)) if location
+    )
     return styled((f"[{citation.label}]", "bold cyan"), f" {place}: ") + _quote(citation)
 
 
@@ -128,41 +130,44 @@ def _marked(piece: Piece[Role]) -> tuple[str, str]:
 def where(citation: Cited) -> str:
     """Return page and heading of a citation, as far as known."""
     page = f"p. {citation.page_number}" if citation.page_number is not None else None
-    return ", ".join(part for part in (page, citation.heading) if part)
+    return ", ".join(location for location in (page, citation.heading) if location)
 
 
 def costs_line(costs: Sequence[Cost]) -> str:
     """Return purpose, number of calls and usage of each model, and the sum."""
     groups: dict[tuple[str, str], list[Cost]] = {}
-    for one in costs:
-        groups.setdefault((one.kind, one.model), []).append(one)
-    each = [f"{kind} {model} ×{len(calls)}: {_took(calls)}" for (kind, model), calls in groups.items()]
-    return "; ".join(each) + (f"; together {_sum(costs)}" if len(groups) > 1 else "")
+    for cost in costs:
+        groups.setdefault((cost.kind, cost.model), []).append(cost)
+    model_costs = [f"{kind} {model} ×{len(calls)}: {_took(calls)}" for (kind, model), calls in groups.items()]
+    return "; ".join(model_costs) + (f"; together {_sum(costs)}" if len(groups) > 1 else "")
 
 
 def _took(calls: Sequence[Cost]) -> str:
-    units = [one.search_units for one in calls if one.search_units is not None]
+    units = [call.search_units for call in calls if call.search_units is not None]
     if units:
         return f"{sum(units)} search units, {_sum(calls)}"
-    cached = sum(one.cached_tokens for one in calls)
-    sent, made = _count([one.input_tokens for one in calls]), _count([one.output_tokens for one in calls])
-    return f"{sent} ({cached} cached) + {made} tokens, {_sum(calls)}"
+    cached = sum(call.cached_tokens for call in calls)
+    sent_tokens, generated_tokens = (
+        _count([call.input_tokens for call in calls]),
+        _count([call.output_tokens for call in calls]),
+    )
+    return f"{sent_tokens} ({cached} cached) + {generated_tokens} tokens, {_sum(calls)}"
 
 
 def _sum(calls: Sequence[Cost]) -> str:
     """Return the cost of calls; a sum with an unknown part is unknown."""
-    known = [Decimal(one.cost) for one in calls if one.cost is not None]
-    return written(sum(known, Decimal(0))) or "" if len(known) == len(calls) else "no price"
+    known_costs = [Decimal(call.cost) for call in calls if call.cost is not None]
+    return written(sum(known_costs, Decimal(0))) or "" if len(known_costs) == len(calls) else "no price"
 
 
 def _count(tokens: Sequence[int | None]) -> str:
-    known = [count for count in tokens if count is not None]
-    return str(sum(known)) if len(known) == len(tokens) else "?"
+    known_counts = [count for count in tokens if count is not None]
+    return str(sum(known_counts)) if len(known_counts) == len(tokens) else "?"
 
 
 def _found_by(answer: PipelineAnswer) -> str:
-    again = " (from the cache)" if answer.trace.cache == "hit" else ""
-    return f"profile {answer.trace.search['profile']}{again}"
+    cache_note = " (from the cache)" if answer.trace.cache == "hit" else ""
+    return f"profile {answer.trace.search['profile']}{cache_note}"
 
 
 def _line(name: str, text: str, style: str = "") -> Text:

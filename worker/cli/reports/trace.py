@@ -38,7 +38,7 @@ def trace_report(title: str, recorded: AnswerTrace, *, everything: bool = False)
         recorded: the recorded trace.
         everything: show all dropped candidates, not only the first few.
     """
-    return Group(*_parts(title, recorded, everything))
+    return Group(*_report_lines(title, recorded, everything))
 
 
 def trace_as_json(recorded: AnswerTrace) -> dict[str, Any]:
@@ -53,11 +53,11 @@ def trace_as_json(recorded: AnswerTrace) -> dict[str, Any]:
         **{name: answer[name] for name in ("status", "degraded", "costs", "trace")},
         "source_labels": answer["package"]["source_labels"],
         "remote_sources": answer["package"]["remote_sources"],
-        "candidates": [asdict(one) for one in recorded.candidates],
+        "candidates": [asdict(candidate) for candidate in recorded.candidates],
     }
 
 
-def _parts(title: str, recorded: AnswerTrace, everything: bool) -> Iterator[RenderableType]:
+def _report_lines(title: str, recorded: AnswerTrace, everything: bool) -> Iterator[RenderableType]:
     request, trace = recorded.package.request, recorded.package.trace
     yield styled((title, "bold"))
     yield _line("question", request.question)
@@ -68,14 +68,14 @@ def _parts(title: str, recorded: AnswerTrace, everything: bool) -> Iterator[Rend
         yield _line(f"searched for ({leg})", text)
     for i, text in enumerate(trace.hyde, 1):
         yield _line(f"hypothetical answer {i}", text)
-    yield _line("models", ", ".join(f"{what}: {name}" for what, name in trace.models.items()))
+    yield _line("models", ", ".join(f"{purpose}: {name}" for purpose, name in trace.models.items()))
     yield stages_table(trace.stages, trace.legs)
     yield candidates_table(recorded, None if everything else LEFT_SHOWN)
-    legs = dict.fromkeys(leg.leg for one in recorded.candidates for leg in one.scores.legs)
+    legs = dict.fromkeys(leg.leg for candidate in recorded.candidates for leg in candidate.scores.legs)
     if legs:
         yield _line("scores", f"{scales(legs)}; after a stage: the score that ordered it, for this list only")
-    for found in recorded.package.remote_sources:
-        yield _line(f"remote source ({found.provider})", found.title or found.url)
+    for remote_source in recorded.package.remote_sources:
+        yield _line(f"remote source ({remote_source.provider})", remote_source.title or remote_source.url)
     if recorded.package.costs:
         yield costs_table(recorded)
     for warning in trace.warnings:
@@ -95,32 +95,32 @@ def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Tab
     for stage in stages:
         bar = Bar(max(total, 0.001), begun, begun + stage.duration_ms, width=BAR, color="cyan")
         counts = ", ".join(f"{name} {count}" for name, count in stage.counts.items())
-        left = str(len(stage.candidates)) if stage.candidates else ""
-        table.add_row(stage.stage, f"{stage.duration_ms:.2f}", bar, left, counts)
-        for leg, took in legs.items() if stage.stage == "search" else ():
-            bar = Bar(max(total, 0.001), begun, begun + took, width=BAR, color="bright_black")
-            table.add_row(styled((f"  leg {leg}", "dim")), styled((f"{took:.2f}", "dim")), bar)
+        candidate_count = str(len(stage.candidates)) if stage.candidates else ""
+        table.add_row(stage.stage, f"{stage.duration_ms:.2f}", bar, candidate_count, counts)
+        for leg, leg_milliseconds in legs.items() if stage.stage == "search" else ():
+            bar = Bar(max(total, 0.001), begun, begun + leg_milliseconds, width=BAR, color="bright_black")
+            table.add_row(styled((f"  leg {leg}", "dim")), styled((f"{leg_milliseconds:.2f}", "dim")), bar)
         begun += stage.duration_ms
     return table
 
 
-def candidates_table(recorded: AnswerTrace, most: int | None) -> Table:
+def candidates_table(recorded: AnswerTrace, dropped_limit: int | None) -> Table:
     """Build a table with one row per candidate: rank and score after each effective stage, then label or drop reason.
 
     Args:
         recorded: the recorded trace.
-        most: maximum number of dropped candidates; None: all.
+        dropped_limit: maximum number of dropped candidates; None: all.
     """
     trace = recorded.package.trace
     changing = _changing(trace.stages)
     labels = _labels(recorded.package.source_labels)
-    scores = {(one.corpus, one.chunk_id): one.scores for one in recorded.candidates}
-    reasons = {(left.corpus, left.chunk_id): f"{left.reason} ({left.stage})" for left in trace.left}
+    scores = {(candidate.corpus, candidate.chunk_id): candidate.scores for candidate in recorded.candidates}
+    reasons = {(dropped.corpus, dropped.chunk_id): f"{dropped.reason} ({dropped.stage})" for dropped in trace.left}
     gone = [place for place in reasons if place not in scores]
-    shown = gone if most is None else gone[:most]
+    shown_places = gone if dropped_limit is None else gone[:dropped_limit]
     alone = len({corpus for corpus, _ in [*scores, *gone]}) == 1
     table = Table(
-        title="candidates", title_justify="left", caption=_caption(trace, len(gone) - len(shown)), expand=True
+        title="candidates", title_justify="left", caption=_caption(trace, len(gone) - len(shown_places)), expand=True
     )
     table.add_column("chunk", style="cyan", **ID_COLUMN)
     for stage in changing:
@@ -128,23 +128,25 @@ def candidates_table(recorded: AnswerTrace, most: int | None) -> Table:
     table.add_column("became", no_wrap=True)
     table.add_column("legs", ratio=1)
     ranks = [dict(zip(stage.candidates, _ranked(stage), strict=True)) for stage in changing]
-    for place in [*scores, *shown]:
+    for place in [*scores, *shown_places]:
         became = styled((labels[place], "bold cyan") if place in labels else (reasons.get(place, ""), "dim"))
         chunk = place[1] if alone else " ".join(place)
-        table.add_row(id_cell(chunk), *(after.get(place, "") for after in ranks), became, _legs(scores.get(place)))
+        table.add_row(
+            id_cell(chunk), *(stage_ranks.get(place, "") for stage_ranks in ranks), became, _legs(scores.get(place))
+        )
     return table
 
 
 def _changing(stages: Sequence[StageTrace]) -> list[StageTrace]:
     """Return the stages that changed the candidates, their order or their scores."""
-    found: list[StageTrace] = []
-    before: tuple[Any, Any] = ((), ())
+    changing_stages: list[StageTrace] = []
+    previous_state: tuple[Any, Any] = ((), ())
     for stage in stages:
-        after = (stage.candidates, stage.scores)
-        if stage.candidates and after != before:
-            found.append(stage)
-            before = after
-    return found
+        current_state = (stage.candidates, stage.scores)
+        if stage.candidates and current_state != previous_state:
+            changing_stages.append(stage)
+            previous_state = current_state
+    return changing_stages
 
 
 def _ranked(stage: StageTrace) -> list[str]:
@@ -168,9 +170,9 @@ def _legs(scores: ScoreBreakdown | None) -> str:
 
 
 def _caption(trace: RetrievalTrace, hidden: int) -> str:
-    counts = Counter(f"{left.reason} ({left.stage})" for left in trace.left)
-    left = ", ".join(f"{count} {reason}" for reason, count in counts.items()) or "none"
-    return f"dropped: {left}" + (f"; {hidden} of them not shown (--all)" if hidden else "")
+    counts = Counter(f"{dropped.reason} ({dropped.stage})" for dropped in trace.left)
+    dropped_counts = ", ".join(f"{count} {reason}" for reason, count in counts.items()) or "none"
+    return f"dropped: {dropped_counts}" + (f"; {hidden} of them not shown (--all)" if hidden else "")
 
 
 def costs_table(recorded: AnswerTrace) -> Table:
@@ -180,12 +182,14 @@ def costs_table(recorded: AnswerTrace) -> Table:
         table.add_column(
             name, justify="right" if name in {"tokens sent", "cached", "made", "units", "cost"} else "left"
         )
-    for one in recorded.package.costs:
-        tokens = ["?" if n is None else str(n) for n in (one.tokens.input, one.tokens.cached_input, one.tokens.output)]
-        units = one.tokens.search_units
+    for cost in recorded.package.costs:
+        tokens = [
+            "?" if n is None else str(n) for n in (cost.tokens.input, cost.tokens.cached_input, cost.tokens.output)
+        ]
+        units = cost.tokens.search_units
         counts = [*tokens, ""] if units is None else ["", "", "", str(units)]
-        cost = "no price" if one.cost is None else f"{one.cost:f}"
-        table.add_row(one.kind, one.provider, one.model, *counts, cost)
+        price = "no price" if cost.cost is None else f"{cost.cost:f}"
+        table.add_row(cost.kind, cost.provider, cost.model, *counts, price)
     return table
 
 

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 
 def write(folder: Path) -> list[Path]:
     """Write every file; return their paths."""
-    written = []
+    paths = []
     for name, content in sorted(files().items()):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-        written.append(path)
-    return written
+        paths.append(path)
+    return paths
 
 
 def differing(folder: Path) -> list[str]:
@@ -55,14 +55,14 @@ def differing(folder: Path) -> list[str]:
 
 def files() -> dict[str, bytes]:
     """Return every file of the contract: its path below the folder, with slashes, and its bytes."""
-    found = objects.schemas()
+    schemas = objects.schemas()
     return {
-        **{f"{name}.json": as_json(schema) for name, schema in found.items()},
+        **{f"{name}.json": as_json(schema) for name, schema in schemas.items()},
         **{f"examples/{name}.json": as_json(value) for name, (_, value) in examples.examples().items()},
         "asyncapi.json": as_json(asyncapi.document()),
         "difference-kinds.json": as_json(_difference_kinds(), ascii_only=True),
         "hash-vectors.json": as_json(hash_vectors.document(), ascii_only=True),
-        "types.ts": typescript.document(found).encode(),
+        "types.ts": typescript.document(schemas).encode(),
     }
 
 
@@ -84,8 +84,8 @@ def _difference_kinds() -> dict[str, Any]:
 
 def client_examples() -> bytes:
     """Return the file from which `retrieval_client.testing` answers: other forms as ``<task>.<form>``."""
-    found = {name: value for name, (_, value) in examples.examples().items() if ".result" in name}
-    return as_json({name.replace(".result", ""): value for name, value in found.items()})
+    result_examples = {name: value for name, (_, value) in examples.examples().items() if ".result" in name}
+    return as_json({name.replace(".result", ""): value for name, value in result_examples.items()})
 
 
 def as_json(value: Mapping[str, Any] | Sequence[Any], *, ascii_only: bool = False) -> bytes:

@@ -41,8 +41,8 @@ def _queues() -> list[str]:
     return sorted({task.queue for task in TASKS})
 
 
-def _ref(*parts: str) -> Schema:
-    return {"$ref": "#/" + "/".join(parts)}
+def _ref(*segments: str) -> Schema:
+    return {"$ref": "#/" + "/".join(segments)}
 
 
 def _server(description: str) -> Schema:
@@ -98,20 +98,20 @@ def _operation(task: Task) -> Schema:
 
 
 def _messages() -> Schema:
-    made = {
+    messages = {
         name: _answer_message(name, class_summary(kind), {"$ref": f"./{name}.json"}) for name, kind in ENVELOPES.items()
     }
-    del made["message"]  # each task has its own
+    del messages["message"]  # each task has its own
     for task in TASKS:
-        made[f"{task.name}.job"] = _job_message(task)
+        messages[f"{task.name}.job"] = _job_message(task)
         answer = {"allOf": [{"$ref": "./success.json"}], "properties": {"result": _file(task, "result")}}
-        made[f"{task.name}.success"] = _answer_message(f"{task.name}.success", class_summary(Success), answer)
-    del made["success"]
-    return made
+        messages[f"{task.name}.success"] = _answer_message(f"{task.name}.success", class_summary(Success), answer)
+    del messages["success"]
+    return messages
 
 
-def _file(task: Task, what: str) -> Schema:
-    return {"$ref": f"./{task.name}.{what}.json"}
+def _file(task: Task, kind: str) -> Schema:
+    return {"$ref": f"./{task.name}.{kind}.json"}
 
 
 def _job_message(task: Task) -> Schema:

@@ -46,13 +46,16 @@ CLAIM: Schema = {
 
 def bounded_job(schema: Schema) -> Schema:
     """Add the bounds of all its values to a job's schema."""
-    made = bounded(schema)
-    principal = {**made["properties"]["principal"], "properties": {name: {"$ref": "#/$defs/Claim"} for name in CLAIMS}}
-    parts = {name: bounded(part) for name, part in schema.get("$defs", {}).items()}
+    bounded_schema = bounded(schema)
+    principal = {
+        **bounded_schema["properties"]["principal"],
+        "properties": {name: {"$ref": "#/$defs/Claim"} for name in CLAIMS},
+    }
+    definitions = {name: bounded(definition) for name, definition in schema.get("$defs", {}).items()}
     return {
-        **made,
-        "properties": {**made["properties"], "principal": principal},
-        "$defs": {**parts, "Claim": CLAIM, "Json": JSON},
+        **bounded_schema,
+        "properties": {**bounded_schema["properties"], "principal": principal},
+        "$defs": {**definitions, "Claim": CLAIM, "Json": JSON},
     }
 
 
@@ -69,7 +72,7 @@ def bounded(schema: Schema) -> Schema:
     if any(key in schema for key in _SAID_ALREADY):
         return schema
     if "anyOf" in schema:
-        return {**schema, "anyOf": [bounded(part) for part in schema["anyOf"]]}
+        return {**schema, "anyOf": [bounded(alternative) for alternative in schema["anyOf"]]}
     kind: Any = schema.get("type")
     return {"string": _text, "array": _list, "object": _object}.get(kind, dict)(schema)
 
@@ -88,11 +91,11 @@ def _list(schema: Schema) -> Schema:
 def _object(schema: Schema) -> Schema:
     """Bound each of our fields by its schema; bound the sender's own fields and their names alike."""
     if "properties" in schema:
-        return {**schema, "properties": {name: bounded(part) for name, part in schema["properties"].items()}}
-    rest = {key: part for key, part in schema.items() if key != "patternProperties"}
+        return {**schema, "properties": {name: bounded(subschema) for name, subschema in schema["properties"].items()}}
+    rest = {key: keyword_value for key, keyword_value in schema.items() if key != "patternProperties"}
     names, values = schema.get("propertyNames", {}), schema.get("additionalProperties", {})
-    for pattern, part in schema.get("patternProperties", {}).items():  # pydantic's form of a dict: there is one
-        names, values = {"pattern": pattern}, part
+    for pattern, subschema in schema.get("patternProperties", {}).items():  # pydantic's form of a dict: there is one
+        names, values = {"pattern": pattern}, subschema
     return {
         "maxProperties": SHIPPED.max_keys,
         **rest,

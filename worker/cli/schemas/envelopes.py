@@ -153,10 +153,10 @@ class Message(Result):
 
 def error_types() -> dict[str, str]:
     """Return the values of ``exc_type``, each with its remedy."""
-    found = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind)}
+    classes = {name: kind for name, kind in vars(errors).items() if inspect.isclass(kind)}
     return {
         name: class_summary(kind).partition("\n\n")[0]
-        for name, kind in sorted(found.items())
+        for name, kind in sorted(classes.items())
         if issubclass(kind, errors.RetrievalError) and kind is not errors.RetrievalError
     }
 

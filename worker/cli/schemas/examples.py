@@ -91,11 +91,11 @@ def _replay_examples() -> dict[str, tuple[str, Any]]:
     job, result = "pinned_replay.job", "pinned_replay.result"
     hashes = [hash_chunk(_FIRST), hash_chunk(_SECOND)]
     inline = [{"id": "s1", "weight": 0.8, "chunks": [_FIRST, {"text": _SECOND, "chunk_id": "c2"}]}]
-    asked = {"principal": _QUERY["principal"]}
+    caller_field = {"principal": _QUERY["principal"]}
     return {
-        job: (job, {**asked, "required_chunk_hashes": hashes, "top_k": 5, "fill": "text"}),
-        f"{job}.run": (job, {**asked, "run": _run()}),
-        f"{job}.runs": (job, {**asked, "runs": [_run(), {"subject_id": "song-1", "run_id": "r2"}]}),
+        job: (job, {**caller_field, "required_chunk_hashes": hashes, "top_k": 5, "fill": "text"}),
+        f"{job}.run": (job, {**caller_field, "run": _run()}),
+        f"{job}.runs": (job, {**caller_field, "runs": [_run(), {"subject_id": "song-1", "run_id": "r2"}]}),
         f"{job}.inline": (job, {"required_chunk_hashes": hashes, "sources": inline, "query": "any", "seed": 42}),
         result: (result, _dump(_replay())),
         f"{result}.runs": (result, _dump(_replay_batch())),
@@ -103,7 +103,7 @@ def _replay_examples() -> dict[str, tuple[str, Any]]:
 
 
 def _replay() -> Replay:
-    found = ReplayedChunk(
+    replayed_chunk = ReplayedChunk(
         chunk_hash=hash_chunk(_FIRST),
         text=_FIRST,
         source_id="report-2023",
@@ -120,11 +120,11 @@ def _replay() -> Replay:
     )
     pins = [
         Pinned(
-            chunk_hash=found.chunk_hash,
+            chunk_hash=replayed_chunk.chunk_hash,
             verdict="exact",
             chunk_id="report-2023-001",
             document_id="report-2023",
-            found_hash=found.chunk_hash,
+            found_hash=replayed_chunk.chunk_hash,
             places=1,
         ),
         Pinned(
@@ -138,14 +138,14 @@ def _replay() -> Replay:
     ]
     return Replay(
         schema_version=SCHEMA_VERSION,
-        chunks=[found],
+        chunks=[replayed_chunk],
         pins=pins,
         matched=1,
         missing=1,
         filled=0,
         truncated=0,
         skipped=0,
-        digest=digest([(found.chunk_hash, _FIRST, "report-2023", True)]),
+        digest=digest([(replayed_chunk.chunk_hash, _FIRST, "report-2023", True)]),
         trace=_trace(Stage(stage="resolve", duration_ms=0.5, counts={"pins": 2}), searched=False),
     )
 
@@ -164,11 +164,11 @@ def _citation_examples() -> dict[str, tuple[str, Any]]:
         "labels": {"S1": hash_chunk(_FIRST)},
         "quotes": [{"chunk_hash": hash_chunk(_FIRST), "quote": "a steady 50 Hz hum"}],
     }
-    asked = {"principal": _QUERY["principal"]}
+    caller_field = {"principal": _QUERY["principal"]}
     sections = {hash_chunk(_FIRST): ["Verse 1", "Chorus"]}
     return {
-        job: (job, {**asked, **checked, "records": [record], "run": _run()}),
-        f"{job}.cite": (job, {**asked, "cite": _run(), "sections": sections, "store": False}),
+        job: (job, {**caller_field, **checked, "records": [record], "run": _run()}),
+        f"{job}.cite": (job, {**caller_field, "cite": _run(), "sections": sections, "store": False}),
         result: (result, _dump(_citations(record))),
     }
 
@@ -230,8 +230,8 @@ def _run() -> Schema:
 def _signed(job: Schema, task: str) -> Schema:
     """Add its token to a job: a JWT (HS256), built by hand so that no library's version changes a byte."""
     claims = {**_QUERY["principal"], "exp": _YEAR_2100, "aud": "retrieval-worker", "task": task, "jti": EXAMPLE_ID}
-    parts = ({"alg": "HS256", "kid": "example", "typ": "JWT"}, {**claims, "args_sha256": canonical_sha256(job)})
-    signed = ".".join(_base64url(canonical_json(part)) for part in parts)
+    segments = ({"alg": "HS256", "kid": "example", "typ": "JWT"}, {**claims, "args_sha256": canonical_sha256(job)})
+    signed = ".".join(_base64url(canonical_json(segment)) for segment in segments)
     signature = hmac.digest(EXAMPLE_KEY.encode(), signed.encode(), hashlib.sha256)
     return {**job, "principal_token": f"{signed}.{_base64url(signature)}"}
 

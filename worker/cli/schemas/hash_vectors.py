@@ -11,7 +11,7 @@ from worker.cli.schemas.rules import WHITE_SPACE
 if TYPE_CHECKING:
     from worker.cli.schemas.rules import Schema
 
-_KEPT = {
+_NOT_SPACES = {
     0x200B: "zero width space",
     0x200D: "zero width joiner",
     0x2060: "word joiner",
@@ -54,7 +54,10 @@ _REFUSED = {
 def document() -> Schema:
     """Return the file: the algorithm, vectors with their hashes, and texts without a hash."""
     spaces = [_vector(f"white space U+{c:04X}", f"{chr(c)}a{chr(c)}{chr(c)}b{chr(c)}") for c in WHITE_SPACE]
-    kept = [_vector(f"not white space: U+{c:04X} {what}", f"a{chr(c)}b ") for c, what in _KEPT.items()]
+    not_spaces = [
+        _vector(f"not white space: U+{c:04X} {character_name}", f"a{chr(c)}b ")
+        for c, character_name in _NOT_SPACES.items()
+    ]
     only = _vector("only white space", "".join(map(chr, WHITE_SPACE)))
     return {
         "description": "hash = 'sha256:' + hex SHA-256 over UTF-8 of the text, with every run of the code points in "
@@ -63,7 +66,13 @@ def document() -> Schema:
         "refuse it themselves (which is equally valid).",
         "hash_version": HASH_VERSION,
         "white_space": [f"U+{code:04X}" for code in WHITE_SPACE],
-        "vectors": [*(_vector(name, text) for name, text in _TEXTS.items()), only, *spaces, *kept, *_long_vectors()],
+        "vectors": [
+            *(_vector(name, text) for name, text in _TEXTS.items()),
+            only,
+            *spaces,
+            *not_spaces,
+            *_long_vectors(),
+        ],
         "refused": [{"name": name, "json": json.dumps(text)} for name, text in _REFUSED.items()],
     }
 
@@ -74,5 +83,5 @@ def _vector(name: str, text: str) -> Schema:
 
 def _long_vectors() -> list[Schema]:
     return [
-        {"name": name, "repeat": part, "times": times, "hash": hash_chunk(part * times)} for name, part, times in _LONG
+        {"name": name, "repeat": unit, "times": times, "hash": hash_chunk(unit * times)} for name, unit, times in _LONG
     ]

@@ -23,23 +23,28 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def schemas() -> dict[str, Schema]:
     """Return every JSON Schema by its file name's stem."""
-    made: dict[str, Schema] = {}
+    schemas_by_name: dict[str, Schema] = {}
     for task in TASKS:
-        made[f"{task.name}.job"] = _job(task)
-        made[f"{task.name}.result"] = _schema(task.answer, "serialization", f"Result of {task.name}")
+        schemas_by_name[f"{task.name}.job"] = _job(task)
+        schemas_by_name[f"{task.name}.result"] = _schema(task.answer, "serialization", f"Result of {task.name}")
     for name, kind in ENVELOPES.items():
-        made[name] = _schema(kind, "serialization", kind.__name__)
-    words = [made["message"]["description"], "", _TOO, *(f"- {sentence}" for sentence in UNSAID_OF_MESSAGES.values())]
-    made["message"]["description"] = "\n".join(words)
-    return made
+        schemas_by_name[name] = _schema(kind, "serialization", kind.__name__)
+    words = [
+        schemas_by_name["message"]["description"],
+        "",
+        _TOO,
+        *(f"- {sentence}" for sentence in UNSAID_OF_MESSAGES.values()),
+    ]
+    schemas_by_name["message"]["description"] = "\n".join(words)
+    return schemas_by_name
 
 
 def _job(task: Task) -> Schema:
     """Return a job's schema: its type's, with the bounds of every job, and other rules as text."""
-    made = bounded_job(_schema(task.job, "validation", f"Job of {task.name}"))
+    schema = bounded_job(_schema(task.job, "validation", f"Job of {task.name}"))
     unsaid = [sentence for kind in task.job.__mro__ for sentence in UNSAID.get(kind, {}).values()]
-    description = "\n".join([made["description"], "", _AS_SHIPPED, *(f"- {sentence}" for sentence in unsaid)])
-    plain: Schema = _plain({**made, "description": description})
+    description = "\n".join([schema["description"], "", _AS_SHIPPED, *(f"- {sentence}" for sentence in unsaid)])
+    plain: Schema = _plain({**schema, "description": description})
     return plain
 
 
@@ -51,8 +56,8 @@ _AS_SHIPPED = (
 
 
 def _schema(kind: Any, mode: Literal["validation", "serialization"], title: str) -> Schema:
-    made = TypeAdapter(kind).json_schema(schema_generator=Generator, mode=mode)
-    return {**_plain(made), "$schema": DIALECT, "title": title}
+    schema = TypeAdapter(kind).json_schema(schema_generator=Generator, mode=mode)
+    return {**_plain(schema), "$schema": DIALECT, "title": title}
 
 
 class Generator(GenerateJsonSchema):
@@ -66,17 +71,17 @@ class Generator(GenerateJsonSchema):
     def model_schema(self, schema: core_schema.ModelSchema) -> Schema:
         """Return one type as an object schema."""
         kind = schema["cls"]
-        made = super().model_schema(schema)
-        made["description"] = class_summary(kind)
-        properties = made.get("properties", {})
+        object_schema = super().model_schema(schema)
+        object_schema["description"] = class_summary(kind)
+        properties = object_schema.get("properties", {})
         describe_fields(properties, kind)
         if issubclass(kind, Part):
-            made["properties"] = {
+            object_schema["properties"] = {
                 name: value if name in kind.nullable else without_null(value) for name, value in properties.items()
             }
             rules = [rule for base in kind.__mro__ for rule in RULES.get(base, ())]
-            made |= {"allOf": rules} if rules else {}
-        return made
+            object_schema |= {"allOf": rules} if rules else {}
+        return object_schema
 
 
 def without_null(schema: Schema) -> Schema:
@@ -99,8 +104,8 @@ def _plain(value: Any) -> Any:
     {'maximum': 2}
     """
     if isinstance(value, dict):
-        kept = {key: item for key, item in value.items() if (key, item) != ("additionalProperties", True)}
-        return {key: _plain(item) for key, item in kept.items()}
+        entries = {key: item for key, item in value.items() if (key, item) != ("additionalProperties", True)}
+        return {key: _plain(item) for key, item in entries.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT else value

@@ -33,17 +33,17 @@ def document(schemas: Mapping[str, Schema]) -> str:
     Raises:
         ValueError: two schemas have different types of one name, or one has a form that is not known.
     """
-    found: dict[str, str] = {}
+    declarations: dict[str, str] = {}
     for name, text in (pair for stem, schema in schemas.items() for pair in _types_of(stem, schema)):
-        if found.setdefault(name, text) != text:
+        if declarations.setdefault(name, text) != text:
             raise ValueError(f"{name}: two types of this name")
-    return "\n".join([_HEAD, *(found[name] for name in sorted(found)), _tasks()])
+    return "\n".join([_HEAD, *(declarations[name] for name in sorted(declarations)), _tasks()])
 
 
 def _types_of(stem: str, schema: Schema) -> Iterator[tuple[str, str]]:
     """Yield the types of one schema, by name: its parts and, unless it only chooses among them, itself."""
-    for name, part in schema.get("$defs", {}).items():
-        yield name, _declared(name, part)
+    for name, definition in schema.get("$defs", {}).items():
+        yield name, _declared(name, definition)
     if "properties" in schema:
         task = next((task for task in TASKS if stem in {f"{task.name}.job", f"{task.name}.result"}), None)
         kind: Any = None if task is None else task.job if stem.endswith(".job") else task.answer
@@ -81,12 +81,15 @@ def _declared(name: str, schema: Schema) -> str:
 def _fields(schema: Schema, indent: str) -> str:
     required = {*schema.get("required", ())}
     lines = []
-    for name, part in schema["properties"].items():
+    for name, property_schema in schema["properties"].items():
         key = name if _NAME.fullmatch(name) else json.dumps(name)
         mark = "" if name in required else "?"
-        lines += [_described(part.get("description", ""), indent), f"{indent}{key}{mark}: {type_of(part, indent)};\n"]
-    if isinstance(more := schema.get("additionalProperties"), dict):
-        lines.append(f"{indent}[key: string]: {type_of(more, indent)} | undefined;\n")
+        lines += [
+            _described(property_schema.get("description", ""), indent),
+            f"{indent}{key}{mark}: {type_of(property_schema, indent)};\n",
+        ]
+    if isinstance(additional_schema := schema.get("additionalProperties"), dict):
+        lines.append(f"{indent}[key: string]: {type_of(additional_schema, indent)} | undefined;\n")
     return "".join(lines)
 
 
@@ -101,9 +104,9 @@ def type_of(schema: Schema, indent: str = "") -> str:
     Raises:
         ValueError: the schema has a form that is not known.
     """
-    for key, made in _FORMS.items():
+    for key, formatter in _FORMS.items():
         if key in schema:
-            return made(schema, indent)
+            return formatter(schema, indent)
     if not schema.keys() - {"description", "default", "title"}:
         return "unknown"
     raise ValueError(f"a schema of an unknown form: {schema}")
@@ -115,11 +118,11 @@ def _literals(schema: Schema, indent: str) -> str:
 
 
 def _choice(schema: Schema, indent: str) -> str:
-    return _union(type_of(part, indent) for part in schema["anyOf" if "anyOf" in schema else "oneOf"])
+    return _union(type_of(alternative, indent) for alternative in schema["anyOf" if "anyOf" in schema else "oneOf"])
 
 
 def _tuple(schema: Schema, indent: str) -> str:
-    return f"[{', '.join(type_of(part, indent) for part in schema['prefixItems'])}]"
+    return f"[{', '.join(type_of(element_schema, indent) for element_schema in schema['prefixItems'])}]"
 
 
 def _typed(schema: Schema, indent: str) -> str:

@@ -87,12 +87,12 @@ class _Fault:
     Attributes:
         begin: number of outcomes so far, and time.
         newest: number of the newest job.
-        last: the same as begin, of the last outcome of a job that this fault meets and none before it.
+        last_outcome: the same as begin, of the last outcome of a job that this fault meets and none before it.
     """
 
     begin: tuple[int, float]
     newest: int
-    last: tuple[int, float] = (-1, 0.0)
+    last_outcome: tuple[int, float] = (-1, 0.0)
 
 
 class _Judge:
@@ -161,7 +161,7 @@ class _Judge:
             self._closed += 1
             place = bisect_left(self._faults, number, key=attrgetter("newest"))
             for fault in self._faults[place : place + 1]:
-                fault.last = (self._closed, time)
+                fault.last_outcome = (self._closed, time)
 
     def finish(self) -> Verdict:
         """Find what is lost."""
@@ -171,7 +171,7 @@ class _Judge:
             self.verdict.add("lost", job)
         states = dict(self._jobs.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall())
         self._counts |= Counter(answered=states.get("done", 0), unknown=states.get("unknown", 0))
-        last_outcomes = accumulate((fault.last for fault in self._faults), max)
+        last_outcomes = accumulate((fault.last_outcome for fault in self._faults), max)
         felt = zip(self._faults, last_outcomes, strict=True)
         times = sorted(last_outcome[1] - fault.begin[1] for fault, last_outcome in felt if last_outcome > fault.begin)
         slowest = [times[max(0, math.ceil(share * len(times)) - 1)] if times else 0.0 for share in (0.5, 0.99)]

@@ -37,7 +37,7 @@ REFUSAL = Refusal("malformed", InvalidJob("expected a string", "body"))
 TOKEN = b"eyJhbGciOiJIUzI1NiJ9.eyJ1c2VyX2lkIjoiYWxpY2UifQ.c2lnbmF0dXJl"
 _TRACES = (
     *(TOKEN.split(b".")[1:]),
-    *(base64.b64encode(bytes(before) + TOKEN.split(b".")[1])[4:-4] for before in range(3)),
+    *(base64.b64encode(bytes(shift) + TOKEN.split(b".")[1])[4:-4] for shift in range(3)),
 )
 
 

@@ -36,7 +36,7 @@ def plot(outcome: Outcome, path: Path) -> None:
     """
     width = max(1.0, outcome.seconds / MOST_BINS)
     edges = np.arange(0.0, outcome.seconds + width, width)
-    counts, _ = np.histogram(np.array(outcome.done) - outcome.started, edges)
+    counts, _ = np.histogram(np.array(outcome.answer_times) - outcome.started, edges)
     with mpl.rc_context({"svg.hashsalt": "chaos", "svg.fonttype": "none", "font.size": 9}):
         canvas = Canvas(figsize=(11, 4.2), layout="constrained")
         upper, lower = canvas.subplots(2, 1, sharex=True, height_ratios=[3, 1])

@@ -107,8 +107,8 @@ def poison(options: RunOptions, count: int, folder: Path, progress: Callable[[in
             watcher.finish()
             waiting, held = holdings(scene.redis)
             unanswered = _unanswered(scene.results, count)
-    entries = [entry for entry in ledger.entries() if entry.done is not None and entry.submitted is not None]
-    waits = [(entry.submitted or 0.0, (entry.done or 0.0) - (entry.submitted or 0.0)) for entry in entries]
+    entries = [entry for entry in ledger.entries() if entry.answered_at is not None and entry.submitted is not None]
+    waits = [(entry.submitted or 0.0, (entry.answered_at or 0.0) - (entry.submitted or 0.0)) for entry in entries]
     # What came in while the first processes started waited for them.
     alone = [wait for at, wait in waits[alone_jobs // 2 :] if at < since]
     beside = [wait for at, wait in waits if at >= since]

@@ -41,20 +41,20 @@ class Traffic:
     """Times of submissions and of answers, each in order; without the jobs of a dead worker."""
 
     submitted: list[float]
-    done: list[float]
+    answer_times: list[float]
 
     def answered(self, start: float, end: float) -> int:
         """Return the number of answers in an interval."""
-        return bisect_left(self.done, end) - bisect_left(self.done, start)
+        return bisect_left(self.answer_times, end) - bisect_left(self.answer_times, start)
 
     def offered(self, start: float, end: float) -> int:
         """Return the number of jobs that could be answered in an interval: those open at its start, and new ones."""
-        return bisect_left(self.submitted, end) - bisect_left(self.done, start)
+        return bisect_left(self.submitted, end) - bisect_left(self.answer_times, start)
 
     def rate_is_back(self, began: float, ended: float) -> float | None:
         """Return when answers were as fast as before a fault, or as fast as jobs came; None if never."""
         usual = self.answered(began - BEFORE_SECONDS, began) * WINDOW_SECONDS / BEFORE_SECONDS
-        for start in (ended, *self.done[bisect_left(self.done, ended) :]):
+        for start in (ended, *self.answer_times[bisect_left(self.answer_times, ended) :]):
             expected = min(usual, self.offered(start, start + WINDOW_SECONDS))
             if self.answered(start, start + WINDOW_SECONDS) >= RATE_SHARE * expected:
                 return start
@@ -70,13 +70,13 @@ def measure(fault_records: list[FaultRecord], entries: Iterable[Entry]) -> None:
     but for those that a dead worker held.
     """
     entries_by_id = {entry.question.task_id: entry for entry in entries}
-    done_at = {task_id: entry.done for task_id, entry in entries_by_id.items() if entry.done is not None}
+    done_at = {task_id: entry.answered_at for task_id, entry in entries_by_id.items() if entry.answered_at is not None}
     of_workers = [record for record in fault_records if record.fault.kind.takes_worker]
     by_dead = set().union(*(record.held for record in of_workers))
     free = [entry for task_id, entry in entries_by_id.items() if task_id not in by_dead]
     traffic = Traffic(
         sorted(entry.submitted for entry in free if entry.submitted is not None),
-        sorted(entry.done for entry in free if entry.done is not None and entry.submitted is not None),
+        sorted(entry.answered_at for entry in free if entry.answered_at is not None and entry.submitted is not None),
     )
     of_servers = [
         record

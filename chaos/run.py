@@ -46,7 +46,7 @@ class Outcome:
         left_out: what this machine does not allow.
         started: when the first job could be submitted (monotonic seconds).
         seconds: how long it took from then on.
-        done: when each answer was seen.
+        answer_times: when each answer was seen.
         duplicates: jobs that ran to their end more often than once, counted as often.
         most_duplicates: how many there may be: a fault can interrupt as many jobs as processes lose their hold of one;
             None: no bound, as results could not be stored for a time.
@@ -63,7 +63,7 @@ class Outcome:
     left_out: set[str]
     started: float
     seconds: float
-    done: list[float]
+    answer_times: list[float]
     duplicates: int
     most_duplicates: int | None
     refused: int
@@ -260,7 +260,7 @@ class Run:
         self.watcher.finish()
         waiting, held = holdings(self.scene.redis)
         entries = self.ledger.entries()
-        done_at = {entry.question.task_id: entry.done for entry in entries if entry.done is not None}
+        done_at = {entry.question.task_id: entry.answered_at for entry in entries if entry.answered_at is not None}
         measure(self.fault_records, entries)
         ran = executions(fleet.logs)
         return Outcome(
@@ -270,7 +270,7 @@ class Run:
             left_out=self.left_out,
             started=self.started,
             seconds=self.seconds,
-            done=sorted(done_at.values()),
+            answer_times=sorted(done_at.values()),
             duplicates=sum(count - 1 for count in ran.values()),
             most_duplicates=self._most_duplicates(),
             refused=self.ledger.refused,

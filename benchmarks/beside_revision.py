@@ -67,7 +67,7 @@ def measure_side(checkout: Path, jobs: int) -> tuple[float, float, int]:
         redis_server(Path(root) / "redis") as redis,
     ):
         dsn = database.dsn("{database}", "{user}")
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", SIDE, str(jobs), root, dsn, *redis.urls("admin")],
             cwd=checkout,
             env={**os.environ, "PYTHONPATH": str(checkout)},
@@ -75,7 +75,7 @@ def measure_side(checkout: Path, jobs: int) -> tuple[float, float, int]:
             check=True,
             text=True,
         )
-    rate, cpu, failed = json.loads(done.stdout.splitlines()[-1])
+    rate, cpu, failed = json.loads(completed.stdout.splitlines()[-1])
     return rate, cpu, failed
 
 
@@ -93,18 +93,20 @@ def run(
     progress = Console(stderr=True)
     measured: dict[str, list[tuple[float, float, int]]] = {"before": [], "after": []}
     with tempfile.TemporaryDirectory(prefix="rw-beside-") as folder:
-        before = Path(folder) / "before"
-        subprocess.run(["git", "-C", str(HERE), "worktree", "add", "--detach", "-q", str(before), revision], check=True)
+        earlier_checkout = Path(folder) / "before"
+        subprocess.run(
+            ["git", "-C", str(HERE), "worktree", "add", "--detach", "-q", str(earlier_checkout), revision], check=True
+        )
         try:
             for number in range(1, rounds + 1):
                 # Who goes first changes from round to round.
-                sides = [("before", before), ("after", HERE)][:: 1 if number % 2 else -1]
+                sides = [("before", earlier_checkout), ("after", HERE)][:: 1 if number % 2 else -1]
                 for name, checkout in sides:
                     measured[name].append(measure_side(checkout, jobs))
                     rate, cpu, _ = measured[name][-1]
                     progress.print(f"round {number}, {name}: {rate:.0f} jobs/s, {cpu:.2f} ms", highlight=False)
         finally:
-            subprocess.run(["git", "-C", str(HERE), "worktree", "remove", "--force", str(before)], check=True)
+            subprocess.run(["git", "-C", str(HERE), "worktree", "remove", "--force", str(earlier_checkout)], check=True)
     _report(measured, jobs)
 
 
@@ -120,7 +122,10 @@ def _report(measured: dict[str, list[tuple[float, float, int]]], jobs: int) -> N
     console = Console(width=120)
     console.print(table)
     # Of each round, because a machine that others share is faster in one round than in the next.
-    ratios = [after[0] / before[0] for before, after in zip(measured["before"], measured["after"], strict=True)]
+    ratios = [
+        current_figures[0] / earlier_figures[0]
+        for earlier_figures, current_figures in zip(measured["before"], measured["after"], strict=True)
+    ]
     console.print(
         f"after / before: {statistics.median(ratios):.3f} (median of {len(ratios)} rounds, {min(ratios):.3f} to "
         f"{max(ratios):.3f}), {medians['after'] / medians['before']:.3f} of the medians; {jobs} jobs a measurement; "

@@ -123,9 +123,11 @@ def make_cases(texts: Sentences, seed: int, per_rule: int) -> dict[str, Any]:
             rng = random.Random(f"{seed} {name}")  # noqa: S311 -- reproducible, not secret
             for language in itertools.islice(itertools.cycle(texts), per_rule):
                 source = pick(rng, texts, language)
-                if made := rule(rng, source):
-                    seen |= dict.fromkeys([made.text, *source.others])
-                    cases["honest" if kind == "honest" else "altered"].append([made.quote, made.text, source.others])
+                if made_quote := rule(rng, source):
+                    seen |= dict.fromkeys([made_quote.text, *source.other_chunks])
+                    cases["honest" if kind == "honest" else "altered"].append(
+                        [made_quote.quote, made_quote.text, source.other_chunks]
+                    )
     cases["texts"] = list(seen)
     rng = random.Random(f"{seed} answers")  # noqa: S311 -- the same
     quotes = [(quote, text) for quote, text, _ in itertools.chain(cases["honest"], cases["altered"])]
@@ -135,8 +137,10 @@ def make_cases(texts: Sentences, seed: int, per_rule: int) -> dict[str, Any]:
 
 def _answer(quoted: list[tuple[str, str]]) -> tuple[str, dict[str, str]]:
     sources = {f"S{i}": text for i, (_, text) in enumerate(quoted, 1)}
-    said = [f"It says (as before) “{quote}” [S{i}, S{i % len(quoted) + 1}]." for i, (quote, _) in enumerate(quoted, 1)]
-    return " ".join(said), sources
+    sentences = [
+        f"It says (as before) “{quote}” [S{i}, S{i % len(quoted) + 1}]." for i, (quote, _) in enumerate(quoted, 1)
+    ]
+    return " ".join(sentences), sources
 
 
 def run(
@@ -157,13 +161,15 @@ def run(
     """
     cases = make_cases(sentences_of(texts_in) if texts_in else own_texts(), seed, per_rule)
     with tempfile.TemporaryDirectory(prefix="rw-checks-") as folder, ExitStack() as stack:
-        file, before = Path(folder) / "cases.json", Path(folder) / "before"
+        file, earlier_checkout = Path(folder) / "cases.json", Path(folder) / "before"
         file.write_text(json.dumps(cases), encoding="utf-8")
-        subprocess.run(["git", "-C", str(HERE), "worktree", "add", "--detach", "-q", str(before), revision], check=True)
-        stack.callback(
-            subprocess.run, ["git", "-C", str(HERE), "worktree", "remove", "--force", str(before)], check=True
+        subprocess.run(
+            ["git", "-C", str(HERE), "worktree", "add", "--detach", "-q", str(earlier_checkout), revision], check=True
         )
-        sides = {"before": Side(before, file, stack), "after": Side(HERE, file, stack)}
+        stack.callback(
+            subprocess.run, ["git", "-C", str(HERE), "worktree", "remove", "--force", str(earlier_checkout)], check=True
+        )
+        sides = {"before": Side(earlier_checkout, file, stack), "after": Side(HERE, file, stack)}
         measured = measure(sides, rounds)
     ratios = show(measured, rounds, len(cases["honest"]) + len(cases["altered"]))
     if max(ratios) > most:

@@ -116,14 +116,14 @@ def milliseconds(step: Step, records: Sequence[CitationRecord], rounds: int) -> 
     return statistics.median(took)
 
 
-def times_faster(own: Callable[[], object], plain: Callable[[], object], rounds: int) -> float:
+def times_faster(ours: Callable[[], object], plain: Callable[[], object], rounds: int) -> float:
     """Median over the rounds of what the plain way took beside ours; they take turns."""
     ratios = []
     for _ in range(rounds):
         start = time.perf_counter()
         plain()
         between = time.perf_counter()
-        own()
+        ours()
         ratios.append((between - start) / (time.perf_counter() - between))
     return statistics.median(ratios)
 
@@ -141,10 +141,10 @@ def main(
     figures: dict[str, list[float]] = {step.name: [] for step in STEPS}
     for size in sizes:
         records = make_records(size, twin_every)
-        found = find_disagreements(records)
+        disagreements = find_disagreements(records)
         twins = size // twin_every
-        assert len(found) == twins, f"{twins} planted, {len(found)} found"
-        assert all(conflict.differs == ("number",) for conflict in found)
+        assert len(disagreements) == twins, f"{twins} planted, {len(disagreements)} found"
+        assert all(conflict.differs == ("number",) for conflict in disagreements)
         for step in STEPS:
             figures[step.name].append(milliseconds(step, records, max(1, min(rounds, rounds * 1000 // size))))
     base = figures[STEPS[0].name]
@@ -161,15 +161,15 @@ def main(
         )
         records = make_records(GOAL_RECORDS, twin_every)
         document = create_citations_json(records)
-        written = times_faster(lambda: orjson.dumps(document), lambda: json.dumps(document), rounds)
-        made = times_faster(
+        writing_ratio = times_faster(lambda: orjson.dumps(document), lambda: json.dumps(document), rounds)
+        making_ratio = times_faster(
             lambda: orjson.dumps(create_citations_json(records)),
             lambda: json.dumps(create_citations_json(records)),
             rounds,
         )
         console.print(
-            f"Their document as JSON, beside plain json: {written:.1f} times faster (goal: {GOAL_TIMES:.0f}),"
-            f" {made:.1f} times with the making of it"
+            f"Their document as JSON, beside plain json: {writing_ratio:.1f} times faster (goal: {GOAL_TIMES:.0f}),"
+            f" {making_ratio:.1f} times with the making of it"
         )
     answer = " ".join(f"Hum [S{n % 40}, S{n % 7}-S{n % 7 + 2}] and `[S1]`." for n in range(1_000))
     labels = {f"S{n}": "sha256:…" for n in range(1, 31)}

@@ -32,7 +32,7 @@ def main(
     """Build citations, not verified and verified against the corpora; say how long each took."""
     asker = Principal({"tenant_id": TENANT}, (("app.user_id", ""), ("app.tenant_id", TENANT), ("app.roles", "")), "")
     fields = ("source_id", "text", "weight", "section", "chunk_id", "chunk_hash")
-    cited = [{name: getattr(one, name) for name in fields} for one in make_records(records, twin_every=50)]
+    cited = [{name: getattr(record, name) for name in fields} for record in make_records(records, twin_every=50)]
     with (
         tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True) as folder,
         postgres_server(Path(folder).resolve()) as server,
@@ -48,8 +48,8 @@ def main(
                 started = time.perf_counter()
                 engine.citing.build(job, JobContext(lambda: asker))
                 took.append((time.perf_counter() - started) * 1000)
-            kept = took[3:]
-            print(f"verify {verify}: median {statistics.median(kept):.1f} ms, lowest {min(kept):.1f} ms (goal 10 ms)")
+            times = took[3:]
+            print(f"verify {verify}: median {statistics.median(times):.1f} ms, lowest {min(times):.1f} ms (goal 10 ms)")
         engine.close()
 
 

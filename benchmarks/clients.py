@@ -29,22 +29,22 @@ WARM_UP = 20
 
 def one_by_one(client: Client, job: RetrieveTopK, calls: int) -> tuple[list[float], float]:
     """Milliseconds of each call of the blocking client, and its own processor time a call."""
-    took, own = [], time.process_time()
+    took, cpu_start = [], time.process_time()
     for _ in range(calls):
         start = time.perf_counter()
         client.call(job)
         took.append((time.perf_counter() - start) * 1000)
-    return took, (time.process_time() - own) * 1000 / calls
+    return took, (time.process_time() - cpu_start) * 1000 / calls
 
 
 async def one_by_one_async(client: AsyncClient, job: RetrieveTopK, calls: int) -> tuple[list[float], float]:
     """The same of the client for asyncio."""
-    took, own = [], time.process_time()
+    took, cpu_start = [], time.process_time()
     for _ in range(calls):
         start = time.perf_counter()
         await client.call(job)
         took.append((time.perf_counter() - start) * 1000)
-    return took, (time.process_time() - own) * 1000 / calls
+    return took, (time.process_time() - cpu_start) * 1000 / calls
 
 
 def at_once_in_threads(client: Client, job: RetrieveTopK, calls: int) -> list[float]:
@@ -56,7 +56,7 @@ def at_once_in_threads(client: Client, job: RetrieveTopK, calls: int) -> list[fl
         return (time.perf_counter() - start) * 1000
 
     with ThreadPoolExecutor(calls) as threads:
-        return [one.result() for one in [threads.submit(call) for _ in range(calls)]]
+        return [future.result() for future in [threads.submit(call) for _ in range(calls)]]
 
 
 async def at_once(client: AsyncClient, job: RetrieveTopK, calls: int) -> list[float]:
@@ -70,11 +70,11 @@ async def at_once(client: AsyncClient, job: RetrieveTopK, calls: int) -> list[fl
     return await asyncio.gather(*(call() for _ in range(calls)))
 
 
-async def under_asyncio(urls: Sequence[str], job: RetrieveTopK, calls: int, many: int) -> list[Any]:
+async def under_asyncio(urls: Sequence[str], job: RetrieveTopK, calls: int, calls_at_once: int) -> list[Any]:
     """Both measurements of the client for asyncio."""
     async with AsyncClient(*urls) as client:
         await one_by_one_async(client, job, WARM_UP)
-        return [await one_by_one_async(client, job, calls), await at_once(client, job, many)]
+        return [await one_by_one_async(client, job, calls), await at_once(client, job, calls_at_once)]
 
 
 def main(
@@ -87,8 +87,8 @@ def main(
         blocking = [one_by_one(client, running.job, calls), at_once_in_threads(client, running.job, many)]
         concurrent = asyncio.run(under_asyncio(running.urls, running.job, calls, many))
     table = Table("client", "a call, p50 ms", "CPU ms", f"{many:,} at once, p50 ms", "the last")
-    for name, ((took, own), together) in (("Client", blocking), ("AsyncClient", concurrent)):
-        figures = (statistics.median(took), own, statistics.median(together), max(together))
+    for name, ((took, cpu_ms), together) in (("Client", blocking), ("AsyncClient", concurrent)):
+        figures = (statistics.median(took), cpu_ms, statistics.median(together), max(together))
         table.add_row(name, *(f"{figure:.2f}" for figure in figures))
     Console().print(table)
 

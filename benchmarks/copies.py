@@ -17,31 +17,36 @@ if TYPE_CHECKING:
     from worker.cli.evaluation.queries import LabelledQuery
 
 
-def copies(found: Sequence[Found]) -> dict[str, str]:
+def copies(findings: Sequence[Found]) -> dict[str, str]:
     """Chunk → the first chunk, by id, whose text is nearly the same; of all chunks that any leg found."""
-    texts = {one.chunk.id: one.chunk.text for part in found for leg in part.legs.values() for one in leg.candidates}
-    first = dict[str, str]()
+    texts = {
+        candidate.chunk.id: candidate.chunk.text
+        for finding in findings
+        for leg in finding.legs.values()
+        for candidate in leg.candidates
+    }
+    first_copies = dict[str, str]()
     seen = NearDuplicates()
     for chunk in sorted(texts):
-        first[chunk] = chunk if seen.is_new(texts[chunk]) else _twin(texts[chunk], first, texts)
-    return first
+        first_copies[chunk] = chunk if seen.is_new(texts[chunk]) else _twin(texts[chunk], first_copies, texts)
+    return first_copies
 
 
-def _twin(text: str, first: Mapping[str, str], texts: Mapping[str, str]) -> str:
-    return next(one for one in first if first[one] == one and _alike(texts[one], text))
+def _twin(text: str, first_copies: Mapping[str, str], texts: Mapping[str, str]) -> str:
+    return next(chunk for chunk in first_copies if first_copies[chunk] == chunk and _alike(texts[chunk], text))
 
 
-def _alike(one: str, other: str) -> bool:
+def _alike(text: str, other_text: str) -> bool:
     seen = NearDuplicates()
-    return seen.is_new(one) and not seen.is_new(other)
+    return seen.is_new(text) and not seen.is_new(other_text)
 
 
-def as_one(ranked: Sequence[str], query: LabelledQuery, first: Mapping[str, str]) -> float:
+def as_one(ranked: Sequence[str], query: LabelledQuery, first_copies: Mapping[str, str]) -> float:
     """nDCG@5 of a ranking, 0-1, with copies as one item: with their highest grade, and nothing when repeated."""
     grades = dict[str, float]()
     for chunk, grade in query.grades.items():
-        item = first.get(chunk, chunk)
+        item = first_copies.get(chunk, chunk)
         grades[item] = max(grade, grades.get(item, 0.0))
-    items = [first.get(chunk, chunk) for chunk in ranked]
+    items = [first_copies.get(chunk, chunk) for chunk in ranked]
     gains = [item if item not in items[:i] else f"{item} again" for i, item in enumerate(items)]
     return ndcg(gains, grades, K) or 0.0

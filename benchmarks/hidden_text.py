@@ -74,16 +74,18 @@ def run(
                 load(admin, read(file), LexicalEmbedder())
             admin.execute(_LARGE)
             admin.execute("VACUUM ANALYZE")
-            hidden = [name for (name,) in admin.execute(_HIDDEN).fetchall()]
-        unknown = ["sha256:" + hashlib.sha256(str(n).encode()).hexdigest() for n in range(len(hidden))]
+            hidden_hashes = [name for (name,) in admin.execute(_HIDDEN).fetchall()]
+        unknown_hashes = ["sha256:" + hashlib.sha256(str(n).encode()).hexdigest() for n in range(len(hidden_hashes))]
         values = {"database_connection_string": server.dsn(user="retrieval_worker"), "broker_url": "redis://not-used"}
         settings = from_values({**read_values(), **values})
         caller = as_principal({"user_id": "nobody"}, settings, "principal")
         engine = Engine(settings, time.perf_counter)
         try:
-            p = _compare("replay", tries, lambda kind, turn: _replay(engine, caller, (hidden, unknown)[kind], turn))
+            p = _compare(
+                "replay", tries, lambda kind, turn: _replay(engine, caller, (hidden_hashes, unknown_hashes)[kind], turn)
+            )
             for name, (fields, *filters) in SEARCHES.items():
-                jobs = [_search_job({**fields, "filters": wanted}) for wanted in filters]
+                jobs = [_search_job({**fields, "filters": job_filters}) for job_filters in filters]
                 _compare(name, tries, lambda kind, _, jobs=jobs: _search(engine, caller, jobs[kind]))
         finally:
             engine.close()
@@ -107,8 +109,10 @@ def _search(engine: Engine, caller: object, job: RetrieveTopK) -> None:
 def _compare(name: str, tries: int, ask: Callable[[int, int], None]) -> float:
     """Print the medians of both kinds of a job, and how far they differ; return the p of the rank-sum test."""
     times = _times(ask, tries)
-    (hidden, unknown), z, p = np.median(times, axis=1) * 1000, *_rank_sum(times[0], times[1])
-    print(f"{name}: hidden {hidden:.4f} ms, unknown {unknown:.4f} ms (medians of {tries}); z = {z:.2f}, p = {p:.4f}")
+    (hidden_ms, unknown_ms), z, p = np.median(times, axis=1) * 1000, *_rank_sum(times[0], times[1])
+    print(
+        f"{name}: hidden {hidden_ms:.4f} ms, unknown {unknown_ms:.4f} ms (medians of {tries}); z = {z:.2f}, p = {p:.4f}"
+    )
     return p
 
 
@@ -124,11 +128,11 @@ def _times(ask: Callable[[int, int], None], tries: int) -> NDArray[np.float64]:
     return times
 
 
-def _rank_sum(one: NDArray[np.float64], other: NDArray[np.float64]) -> tuple[float, float]:
+def _rank_sum(sample: NDArray[np.float64], other_sample: NDArray[np.float64]) -> tuple[float, float]:
     """Statistic z and two-sided p of the rank-sum test."""
-    n, m = len(one), len(other)
+    n, m = len(sample), len(other_sample)
     ranks = np.empty(n + m)
-    ranks[np.argsort(np.concatenate([one, other]), kind="stable")] = np.arange(1, n + m + 1)
+    ranks[np.argsort(np.concatenate([sample, other_sample]), kind="stable")] = np.arange(1, n + m + 1)
     u = ranks[:n].sum() - n * (n + 1) / 2
     z = (u - n * m / 2) / math.sqrt(n * m * (n + m + 1) / 12)
     return z, math.erfc(abs(z) / math.sqrt(2))

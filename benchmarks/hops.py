@@ -70,7 +70,7 @@ class Watch:
 
     def between(self, start: float, end: float) -> Iterator[Command]:
         """The commands of a span of time."""
-        return (one for one in self.commands if start <= one.time <= end)
+        return (command for command in self.commands if start <= command.time <= end)
 
 
 def hops(start: float, end: float, commands: Sequence[Command], job_ms: float) -> list[float]:
@@ -82,15 +82,19 @@ def hops(start: float, end: float, commands: Sequence[Command], job_ms: float) -
         commands: what Redis ran meanwhile, in order.
         job_ms: the stages of its trace together.
     """
-    sent = _first(commands, "LPUSH retrieval ")
-    stored, published = _first(commands, "SETEX celery-task-meta"), _first(commands, "PUBLISH celery-task-meta")
-    received = max(one.time for one in commands if one.time <= stored and one.text.startswith("EVAL"))
-    spans = [1000 * span for span in (sent - start, received - sent, published - received, end - published)]
+    sent_at = _first(commands, "LPUSH retrieval ")
+    stored_at, published_at = _first(commands, "SETEX celery-task-meta"), _first(commands, "PUBLISH celery-task-meta")
+    received_at = max(
+        command.time for command in commands if command.time <= stored_at and command.text.startswith("EVAL")
+    )
+    spans = [
+        1000 * span for span in (sent_at - start, received_at - sent_at, published_at - received_at, end - published_at)
+    ]
     return [spans[0], spans[1] - job_ms, job_ms, *spans[2:]]
 
 
 def _first(commands: Sequence[Command], beginning: str) -> float:
-    return next(one.time for one in commands if one.text.startswith(beginning))
+    return next(command.time for command in commands if command.text.startswith(beginning))
 
 
 def measure(client: Client, watch: Watch, job: RetrieveTopK, jobs: int) -> list[list[float]]:
@@ -107,9 +111,12 @@ def measure(client: Client, watch: Watch, job: RetrieveTopK, jobs: int) -> list[
 def main(jobs: Annotated[int, typer.Option(help="Jobs to measure.", min=10)] = 300) -> None:
     """Print the median of each hop of a lone job, over the sample corpus and a worker of one process."""
     with sample_worker(1) as running, Client(*running.urls) as client:
-        found = measure(client, Watch(running.admin_url), running.job, jobs)
+        hops_by_job = measure(client, Watch(running.admin_url), running.job, jobs)
     table = Table("hop of a lone job", "median ms", "p95")
-    for name, values in [*zip(HOPS, zip(*found, strict=True), strict=True), ("all", [sum(one) for one in found])]:
+    for name, values in [
+        *zip(HOPS, zip(*hops_by_job, strict=True), strict=True),
+        ("all", [sum(job_hops) for job_hops in hops_by_job]),
+    ]:
         table.add_row(name, f"{statistics.median(values):.2f}", f"{sorted(values)[int(len(values) * 0.95)]:.2f}")
     Console().print(table)
 

@@ -118,9 +118,9 @@ def _load(admin: psycopg.Connection[Any], table: Table, dataset: Dataset, progre
     admin.execute(f"DROP INDEX {index}")
     with admin.cursor().copy(f"COPY {table.name} ({', '.join(table.columns)}) FROM STDIN (FORMAT BINARY)") as copy:
         copy.set_types([*["text"] * (len(table.columns) - 1), "vector"])
-        for first, vectors in dataset.blocks():
-            progress(f"loading {table.corpus}", first, dataset.rows)
-            for row, vector in enumerate(vectors, start=first):
+        for first_row, vectors in dataset.blocks():
+            progress(f"loading {table.corpus}", first_row, dataset.rows)
+            for row, vector in enumerate(vectors, start=first_row):
                 copy.write_row((*table.row(row), vector))
     progress(f"building the HNSW index of {table.corpus}", 0, None)
     build(admin, Index().of(definition), dataset.rows)
@@ -145,7 +145,7 @@ def queries(rows: int, count: int) -> list[tuple[Vectors, Vectors]]:
     pairs: list[tuple[Vectors, Vectors]] = []
     for table in TABLES:
         drawn = Dataset(rows, table.seed).queries(2 * count)
-        intents, others = drawn[:count], drawn[count:]
-        mixed = 0.8 * intents + 0.6 * others
+        intents, contexts = drawn[:count], drawn[count:]
+        mixed = 0.8 * intents + 0.6 * contexts
         pairs += zip(intents, mixed / (mixed**2).sum(axis=1, keepdims=True) ** 0.5, strict=True)
     return pairs

@@ -110,9 +110,9 @@ def jobs_of(text: str, vectors: tuple[Vectors, Vectors] | None) -> list[Retrieve
         vectors: of the query, and of query and context; None: they are to be made.
     """
 
-    def job(query: str, vector: Vectors | None, **more: Any) -> RetrieveHybrid:
-        given = {} if vector is None else {"query_embedding": vector.tolist()}
-        return parse_job(RetrieveHybrid, {"query": query, **given, **more})
+    def job(query: str, vector: Vectors | None, **fields: Any) -> RetrieveHybrid:
+        embedding = {} if vector is None else {"query_embedding": vector.tolist()}
+        return parse_job(RetrieveHybrid, {"query": query, **embedding, **fields})
 
     primary, contextual = vectors or (None, None)
     alone = [
@@ -128,13 +128,13 @@ def cases(engine: Engine, rows: int, count: int) -> list[Case]:
     pairs = queries(rows, count)
     texts = [f"how do I filter the delay of part {i}" for i in range(len(pairs))]
     vectors = dict(zip(texts, pairs, strict=True))
-    known = Precomputed({f"{text} {KEYWORDS}": contextual for text, (_, contextual) in vectors.items()})
-    embedders: Mapping[str, Embedder] = {"vectors given": known, "texts, lexical embedder": LexicalEmbedder()}
+    precomputed = Precomputed({f"{text} {KEYWORDS}": contextual for text, (_, contextual) in vectors.items()})
+    embedders: Mapping[str, Embedder] = {"vectors given": precomputed, "texts, lexical embedder": LexicalEmbedder()}
     return [
         Case(
             name,
             _hybrid(engine, embedder),
-            [jobs_of(text, vectors[text] if embedder is known else None) for text in texts],
+            [jobs_of(text, vectors[text] if embedder is precomputed else None) for text in texts],
         )
         for name, embedder in embedders.items()
     ]
@@ -160,10 +160,10 @@ def measure(case: Case, rounds: int, progress: Progress) -> Iterator[Round]:
             yield measured
 
 
-def _ask(hybrid: HybridRetrieval, jobs: Sequence[RetrieveHybrid], first: int, measured: Round) -> None:
-    times = {i: _timed(hybrid, jobs[i]) for i in (*range(first, len(jobs)), *range(first))}
-    *alone, whole = (times[i] for i in range(len(jobs)))
-    for name, (searching, embedding) in ((ONE, np.mean(alone, axis=0)), (FOUR, whole)):
+def _ask(hybrid: HybridRetrieval, jobs: Sequence[RetrieveHybrid], start: int, measured: Round) -> None:
+    times = {i: _timed(hybrid, jobs[i]) for i in (*range(start, len(jobs)), *range(start))}
+    *alone, together = (times[i] for i in range(len(jobs)))
+    for name, (searching, embedding) in ((ONE, np.mean(alone, axis=0)), (FOUR, together)):
         measured.searching[name].append(float(searching))
         measured.embedding[name].append(float(embedding))
 
@@ -188,13 +188,19 @@ def _check(job: RetrieveHybrid, answer: Mapping[str, Any]) -> None:
 
 def line(case: Case, measured: Sequence[Round]) -> list[str]:
     """One case as it is shown: medians over the rounds, and their spread."""
-    ratios = [one.ratio for one in measured]
+    ratios = [measured_round.ratio for measured_round in measured]
     return [
         case.name,
-        *(f"{statistics.median(ms for one in measured for ms in one.searching[name]):.1f}" for name in (ONE, FOUR)),
+        *(
+            f"{statistics.median(ms for measured_round in measured for ms in measured_round.searching[name]):.1f}"
+            for name in (ONE, FOUR)
+        ),
         f"{statistics.median(ratios):.2f}",
         f"{min(ratios):.2f}–{max(ratios):.2f}",
-        *(f"{statistics.median(ms for one in measured for ms in one.embedding[name]):.2f}" for name in (ONE, FOUR)),
+        *(
+            f"{statistics.median(ms for measured_round in measured for ms in measured_round.embedding[name]):.2f}"
+            for name in (ONE, FOUR)
+        ),
     ]
 
 
@@ -212,14 +218,18 @@ def main(
         engine = Engine(settings, time.perf_counter)
         try:
             with steps() as progress:
-                asked = cases(engine, rows, count)
-                results = [(case, [*measure(case, rounds, progress)]) for case in asked]
+                speed_cases = cases(engine, rows, count)
+                results = [(case, [*measure(case, rounds, progress)]) for case in speed_cases]
         finally:
             engine.close()
     title = f"2 × {rows:,} × 768 chunks, {2 * count} queries, {rounds} rounds, {versions}; ef_search as shipped"
     headings = ["queries", "one, ms", "four, ms", "ratio", "lowest–highest", "embedding one, ms", "embedding four, ms"]
     show(title, headings, [line(case, measured) for case, measured in results])
-    missed = [case.name for case, measured in results if statistics.median(one.ratio for one in measured) > GOAL]
+    missed = [
+        case.name
+        for case, measured in results
+        if statistics.median(measured_round.ratio for measured_round in measured) > GOAL
+    ]
     if missed:
         print(f"missed: more than {GOAL} times one search: {', '.join(missed)}", file=sys.stderr)
         raise typer.Exit(1)

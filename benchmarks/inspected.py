@@ -58,8 +58,8 @@ def sample_engine(**changes: str) -> Iterator[tuple[Stack, Engine, Settings, Pri
 
 def record(engine: Engine, caller: Principal, subject: str, run: str, question: str, **fields: Any) -> None:
     """Answer a question, recorded as a run."""
-    given = {"question": question, "mode": "grounded", "run": {"subject_id": subject, "run_id": run}, **fields}
-    engine.handlers["run_pipeline"](parse_job(RunPipeline, given), JobContext(lambda: caller, run))
+    job_fields = {"question": question, "mode": "grounded", "run": {"subject_id": subject, "run_id": run}, **fields}
+    engine.handlers["run_pipeline"](parse_job(RunPipeline, job_fields), JobContext(lambda: caller, run))
 
 
 @contextlib.contextmanager

@@ -56,26 +56,26 @@ PAINTED = """() => new Promise((found) => {
 def add_candidates(stack: Stack, run: str, count: int) -> None:
     """Give the record of a run so many candidates: of those that it has none, dropped ones with ranks in two stages."""
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
-        found = admin.execute(
+        row = admin.execute(
             "SELECT run, answer FROM retrieval.run_records JOIN retrieval.runs ON id = run WHERE run_id = %s", [run]
         ).fetchone()
-        assert found is not None
-        key, answer = found
+        assert row is not None
+        key, answer = row
         trace = answer["package"]["package"]["trace"]
-        known = {tuple(place) for stage in trace["stages"] for place in stage["candidates"]}
-        more = [["documents", f"report-made-up-{i:03}"] for i in range(count - len(known))]
-        for stage in [one for one in trace["stages"] if one["candidates"]][:2]:
-            stage["candidates"] += more
-            stage["scores"] = [*(stage.get("scores") or []), *(0.5 - i / 10_000 for i in range(len(more)))]
+        candidates = {tuple(place) for stage in trace["stages"] for place in stage["candidates"]}
+        made_up = [["documents", f"report-made-up-{i:03}"] for i in range(count - len(candidates))]
+        for stage in [recorded_stage for recorded_stage in trace["stages"] if recorded_stage["candidates"]][:2]:
+            stage["candidates"] += made_up
+            stage["scores"] = [*(stage.get("scores") or []), *(0.5 - i / 10_000 for i in range(len(made_up)))]
         trace["left"] += [
-            {"corpus": corpus, "chunk_id": chunk, "stage": "cut", "reason": "beyond k"} for corpus, chunk in more
+            {"corpus": corpus, "chunk_id": chunk, "stage": "cut", "reason": "beyond k"} for corpus, chunk in made_up
         ]
         admin.execute("UPDATE retrieval.run_records SET answer = %s WHERE run = %s", [json.dumps(answer), key])
 
 
 def server_ms(url: str, path: str, times: int) -> list[float]:
     """Milliseconds of requests, one after the other on one connection, without the first ones."""
-    found = []
+    milliseconds = []
     with httpx.Client(base_url=url) as client:
         client.get(SIGN_IN)
         for i in range(times + 10):
@@ -84,8 +84,8 @@ def server_ms(url: str, path: str, times: int) -> list[float]:
             took = (time.perf_counter() - start) * 1000
             response.raise_for_status()
             if i >= 10:
-                found.append(took)
-    return found
+                milliseconds.append(took)
+    return milliseconds
 
 
 def first_paints(url: str, path: str, times: int) -> tuple[list[float], int]:
@@ -93,7 +93,7 @@ def first_paints(url: str, path: str, times: int) -> tuple[list[float], int]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         return [], 0
-    found, weight = [], 0
+    paints, weight = [], 0
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for i in range(times + 1):
@@ -104,9 +104,9 @@ def first_paints(url: str, path: str, times: int) -> tuple[list[float], int]:
             paint, weight = page.evaluate(PAINTED)
             context.close()
             if i:
-                found.append(paint)
+                paints.append(paint)
         browser.close()
-    return found, int(weight)
+    return paints, int(weight)
 
 
 def look_on(url: str, is_over: Event) -> None:
@@ -120,10 +120,10 @@ def look_on(url: str, is_over: Event) -> None:
 
 def jobs_a_second(client: Client, jobs: int) -> float:
     """Jobs a second while all wait."""
-    sent = [client.enqueue(JOB) for _ in range(jobs)]
-    client.result(sent[jobs // 10], timeout=600)
+    task_ids = [client.enqueue(JOB) for _ in range(jobs)]
+    client.result(task_ids[jobs // 10], timeout=600)
     start = time.perf_counter()
-    for task_id in sent[jobs // 10 + 1 :]:
+    for task_id in task_ids[jobs // 10 + 1 :]:
         client.result(task_id, timeout=600)
     return (jobs - jobs // 10 - 1) / (time.perf_counter() - start)
 
@@ -152,9 +152,9 @@ def throughputs(stack: Stack, url: str, jobs: int, rounds: int) -> tuple[list[fl
     return without, beside
 
 
-def line(name: str, found: Sequence[float], goal: str, unit: str = "ms") -> str:
+def line(name: str, figures: Sequence[float], goal: str, unit: str = "ms") -> str:
     """A row of the table: p50, p95 and the goal."""
-    return f"| {name} | {percentile(found, 0.5):.0f} {unit} | {percentile(found, 0.95):.0f} {unit} | {goal} |"
+    return f"| {name} | {percentile(figures, 0.5):.0f} {unit} | {percentile(figures, 0.95):.0f} {unit} | {goal} |"
 
 
 def main(
@@ -175,23 +175,23 @@ def main(
                 line(f"server time, {MANY} candidates", server_ms(url, f"{RUN}many", requests), "150 ms"),
                 line("the same, all in one table", server_ms(url, f"{RUN}many&all=1", requests), "150 ms"),
             ]
-            found, weight = first_paints(url, f"{RUN}few", paints)
-            if found:
-                rows.append(line("first paint, new browser profile", found, "300 ms"))
+            paint_ms, weight = first_paints(url, f"{RUN}few", paints)
+            if paint_ms:
+                rows.append(line("first paint, new browser profile", paint_ms, "300 ms"))
                 rows.append(f"| page with all that it loads | {weight / 1000:.0f} kB | | 150 kB |")
             if rounds:
                 without, beside = throughputs(stack, url, jobs, rounds)
-                ratios = [two / one for one, two in zip(without, beside, strict=True)]
+                ratios = [rate_beside / rate_without for rate_without, rate_beside in zip(without, beside, strict=True)]
                 rows.append(line("jobs a second without the inspector", without, "", "").replace("  ", " "))
                 rows.append(line("jobs a second beside it, looked at", beside, "", "").replace("  ", " "))
                 rows.append(
                     f"| ratio, median of {rounds} rounds ({min(ratios):.2f} to {max(ratios):.2f}) | "
                     f"{statistics.median(ratios):.3f} | | no measurable loss |"
                 )
-    told = _told(rows, rounds)
-    Console().print(told, markup=False, soft_wrap=True)
+    text = _told(rows, rounds)
+    Console().print(text, markup=False, soft_wrap=True)
     if write is not None:
-        (write / "inspector.md").write_text(told, encoding="utf-8")
+        (write / "inspector.md").write_text(text, encoding="utf-8")
 
 
 def _told(rows: list[str], rounds: int) -> str:

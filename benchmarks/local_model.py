@@ -63,7 +63,7 @@ def main(
     console.print(f"{len(compared)} texts by both weights")
     near = cosines(local.embed(compared, dimensions=384), full.embed(compared))
     small, large = ndcg(local.embed, corpora), ndcg(lambda texts: full.embed(texts, 768), corpora)
-    query, passage = times(local, [one.question for one in SAMPLES.queries], passages)
+    query, passage = times(local, [labelled_query.question for labelled_query in SAMPLES.queries], passages)
     figures = {
         "cosine with the published weights, median": float(np.median(near)),
         "cosine, least": float(near.min()),
@@ -96,25 +96,25 @@ def visible_texts() -> dict[str, dict[str, str]]:
 
 def is_visible(document: Document, caller: str) -> bool:
     """Whether the caller, of no tenant, may see a document."""
-    shown = document.public or document.visibility == "public"
-    return shown or document.owner == caller or caller in document.grants
+    is_public = document.public or document.visibility == "public"
+    return is_public or document.owner == caller or caller in document.grants
 
 
 def five_hundred(passages: Sequence[str]) -> list[str]:
     """The chunks, the labelled queries, and lines of chunks until there are enough."""
     lines = [line for text in passages for line in text.splitlines() if line]
-    return list(dict.fromkeys([*passages, *(one.question for one in SAMPLES.queries), *lines]))[:TEXTS]
+    return list(dict.fromkeys([*passages, *(query.question for query in SAMPLES.queries), *lines]))[:TEXTS]
 
 
 def ndcg(embed: Embed, corpora: Mapping[str, Mapping[str, str]]) -> float:
     """nDCG@5 of the vectors alone, over the labelled set."""
     vectors = {name: embed([*texts.values()]) for name, texts in corpora.items()}
-    found = []
+    qualities = []
     for query in SAMPLES.queries:
         ids, near = [*corpora[query.corpus]], vectors[query.corpus] @ embed([query.question])[0]
         order = sorted(range(len(ids)), key=lambda i: (-float(near[i]), ids[i]))
-        found.append(quality([ids[i] for i in order[:5]], query))
-    return statistics.fmean(found)
+        qualities.append(quality([ids[i] for i in order[:5]], query))
+    return statistics.fmean(qualities)
 
 
 def times(embedder: LocalEmbedder, queries: Sequence[str], passages: Sequence[str]) -> tuple[float, float]:
@@ -126,10 +126,10 @@ def times(embedder: LocalEmbedder, queries: Sequence[str], passages: Sequence[st
         embedder.embed(texts)
         return (time.process_time() - start) * 1000 / len(texts)
 
-    one = [taken([query]) for _ in range(ROUNDS) for query in queries]
+    query_ms = [taken([query]) for _ in range(ROUNDS) for query in queries]
     starts = range(0, len(passages) - PASSAGES_AT_ONCE + 1, PASSAGES_AT_ONCE)
-    many = [taken(passages[i : i + PASSAGES_AT_ONCE]) for _ in range(ROUNDS) for i in starts]
-    return statistics.median(one), statistics.median(many)
+    passage_ms = [taken(passages[i : i + PASSAGES_AT_ONCE]) for _ in range(ROUNDS) for i in starts]
+    return statistics.median(query_ms), statistics.median(passage_ms)
 
 
 def memory() -> float:
@@ -142,8 +142,8 @@ def memory() -> float:
         environment = stack_environment(stack, TRUST_QUEUE="true", EMBEDDER__KIND=kind)
         with celery_worker(environment, stack.root / "worker.log", "--concurrency=2") as worker:
             client = Client(*stack.redis.urls("producer"))
-            for one in SAMPLES.queries:
-                client.call(RetrieveHybrid(query=one.question), timeout=60)
+            for query in SAMPLES.queries:
+                client.call(RetrieveHybrid(query=query.question), timeout=60)
             client.close()
             children = psutil.Process(worker.pid).children(recursive=True)
             return max(child.memory_full_info().pss for child in children) / 2**20

@@ -106,20 +106,20 @@ def find_manuals(editions: Path) -> list[Path]:
     return manuals
 
 
-def judge(pdf: Path, seed: int, most: int) -> Judged:
+def judge(pdf: Path, seed: int, sample_size: int) -> Judged:
     """Quote a sample of a manual's sentences.
 
     Args:
         pdf: the one edition; the other lies beside it.
         seed: of the sample.
-        most: sentences of the sample.
+        sample_size: sentences of the sample.
     """
     language, name = pdf.parent.name, pdf.stem
     text = pdf.with_suffix(".txt").read_text(encoding="utf-8", errors="replace")
     printed = [(letters(piece), piece) for piece in with_joints(pages_of(pdf))]
     sentences = sentences_of(text)
     random.Random(f"{seed} {language} {name}").shuffle(sentences)  # noqa: S311 -- reproducible, not secret
-    sample = [*islice((sentence for sentence in sentences if is_printed(sentence, printed)), most)]
+    sample = [*islice((sentence for sentence in sentences if is_printed(sentence, printed)), sample_size)]
     source = Source(chunks_of(pdf))
     refused = [sentence for sentence in sample if not source.verifies(sentence)]
     refusals = [Refusal(language, name, sentence, *source.reason(sentence)) for sentence in refused]
@@ -131,15 +131,15 @@ def judge(pdf: Path, seed: int, most: int) -> Judged:
 
 def sentences_of(text: str) -> list[str]:
     """Return the whole sentences of an edition in text, each once, without its own marks and blanks."""
-    found: dict[str, None] = {}
+    sentences: dict[str, None] = {}
     for paragraph in re.split(r"\n[ \t]*\n", text):
         if not _NO_PROSE.search(paragraph):
             item = _ITEM.match(paragraph)
             line = " ".join(_WIDE_BREAK.sub("", _OWN_MARK.sub("", paragraph[item.end() if item else 0 :])).split())
             for sentence in map(str.strip, _SENTENCE_END.split(_OWN_BLANK.sub("", line))):
                 if _SENTENCE.fullmatch(sentence) and _SHORTEST <= len(_WORD.findall(sentence)) <= _LONGEST:
-                    found[sentence] = None
-    return [*found]
+                    sentences[sentence] = None
+    return [*sentences]
 
 
 def pages_of(pdf: Path) -> list[str]:
@@ -158,8 +158,10 @@ def with_joints(pages: Sequence[str]) -> list[str]:
     """Return pages, and what meets at each page's end: without some last and first lines, which may be running ones."""
     lines = [[line for line in page.splitlines() if letters(line)] for page in pages]
     joints = [
-        "\n".join([*before[-_AT_EDGE - footers : len(before) - footers], *after[headers : headers + _AT_EDGE]])
-        for before, after in pairwise(lines)
+        "\n".join(
+            [*upper_lines[-_AT_EDGE - footers : len(upper_lines) - footers], *lower_lines[headers : headers + _AT_EDGE]]
+        )
+        for upper_lines, lower_lines in pairwise(lines)
         for footers in range(_FOOTERS + 1)
         for headers in range(_HEADERS + 1)
     ]
@@ -170,7 +172,7 @@ def is_printed(sentence: str, pieces: Iterable[tuple[str, str]]) -> bool:
     """Return whether a piece, given with its letters, has a sentence's signs, and its blanks but at line ends."""
     key = letters(sentence)
     pattern = "\n?".join("[ \n]" if sign == " " else re.escape(sign) for sign in _signs(sentence))
-    return any(key in own and re.search(pattern, _signs(piece)) for own, piece in pieces)
+    return any(key in piece_letters and re.search(pattern, _signs(piece)) for piece_letters, piece in pieces)
 
 
 def _signs(text: str) -> str:
@@ -183,10 +185,10 @@ def chunks_of(pdf: Path) -> Sequence[DocumentChunk]:
     """Return the chunks that `retrieval-worker load` makes, with the local embedder."""
     encoder = encoder_of(EmbedderSettings(kind="local"))
     columns = loader.columns_to_embed(load_unconnected().corpora)["documents"]
-    found = folders.Found()
-    folders.find(pdf, found)
+    folder_files = folders.Found()
+    folders.find(pdf, folder_files)
     window = folders.Window(encoder.count, min(encoder.window, TOKENS), columns)
-    documents = folders.read(found, folders.Rights("alice"), window, lambda: None)
+    documents = folders.read(folder_files, folders.Rights("alice"), window, lambda: None)
     return documents[0].chunks if documents else []
 
 
@@ -216,7 +218,9 @@ class Source:
         middle = len(key) // 2
         probes = {key[:_PROBE], key[middle : middle + _PROBE], key[-_PROBE:]}
         likely = [
-            chunk for chunk, own in zip(self._quoted, self._keys, strict=True) if any(probe in own for probe in probes)
+            chunk
+            for chunk, chunk_letters in zip(self._quoted, self._keys, strict=True)
+            if any(probe in chunk_letters for probe in probes)
         ]
         # Those that are not likely are asked as well, before it counts as refused.
         return any(bool(check_quote(sentence, "", chunks).elsewhere) for chunks in (likely, self._quoted))
@@ -224,12 +228,14 @@ class Source:
     def reason(self, sentence: str) -> tuple[str, str]:
         """Return why a sentence is refused, and the text in its place."""
         key = letters(sentence)
-        for chunk, own in zip(self._chunks, self._keys, strict=True):
-            if (at := own.find(key)) >= 0:
+        for chunk, chunk_letters in zip(self._chunks, self._keys, strict=True):
+            if (at := chunk_letters.find(key)) >= 0:
                 text = part(chunk.text, at, len(key))
                 return difference(part(sentence, 0, len(key)), text), text
-        for (chunk, own), (following, others) in pairwise(zip(self._chunks, self._keys, strict=True)):
-            if (at := (own + others).find(key)) >= 0:
+        for (chunk, chunk_letters), (following, following_letters) in pairwise(
+            zip(self._chunks, self._keys, strict=True)
+        ):
+            if (at := (chunk_letters + following_letters).find(key)) >= 0:
                 where = "a chunk boundary" if chunk.page == following.page else "a page"
                 return f"crosses {where}", part(f"{chunk.text}\n⁂\n{following.text}", at, len(key))
         if any(key in joint for joint in self._joints):
@@ -250,7 +256,7 @@ def part(text: str, at: int, length: int) -> str:
 
 def difference(quote: str, text: str) -> str:
     """Return the reason why one of two texts with the same letters is not taken for the other."""
-    solid_quote, solid_text = (_solid(of) for of in (quote, text))
+    solid_quote, solid_text = (_solid(compared) for compared in (quote, text))
     if any(url not in text and _HYPHENS.sub("", url) in _HYPHENS.sub("", solid_text) for url in _URL.findall(quote)):
         return "URL broken"
     if solid_quote == solid_text:

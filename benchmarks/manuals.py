@@ -66,28 +66,30 @@ def main(
     write: Annotated[Path | None, typer.Option(help="Write the tables into this folder.", file_okay=False)] = None,
 ) -> None:
     """Measure, print, and write the figures: of each folder that is named."""
-    parts = {}
+    sections = {}
     if folder is not None:
-        parts["Load"] = load_report(folder.resolve(), question)
+        sections["Load"] = load_report(folder.resolve(), question)
     if editions is not None:
         pdfs = find_manuals(editions)
         judged = [judge(pdf, seed, sentences) for pdf in track(pdfs, console=console, transient=True)]
-        parts["Quotes"] = quotes_report(judged, seed)
+        sections["Quotes"] = quotes_report(judged, seed)
         if examples is not None:
             refused = (refusal for manual in judged for refusal in manual.refused)
             lines = (json.dumps(asdict(refusal), ensure_ascii=False) + "\n" for refusal in refused)
             examples.write_text("".join(lines), encoding="utf-8")
-    for name, report in parts.items():
+    for name, report in sections.items():
         console.print(f"## {name}\n\n{report}\n", markup=False, highlight=False)
     if write is not None:
-        write_parts(write / "manuals.md", parts)
+        write_parts(write / "manuals.md", sections)
 
 
-def write_parts(path: Path, parts: dict[str, str]) -> None:
+def write_parts(path: Path, sections: dict[str, str]) -> None:
     """Write the parts that were measured; the others stay as an earlier run wrote them."""
     text = path.read_text(encoding="utf-8") if path.exists() else ""
-    written = dict(part.split("\n\n", 1) for part in text.removeprefix("## ").split("\n\n## ") if part)
-    merged = {name: report.strip() for name, report in sorted((written | parts).items())}
+    earlier_sections = dict(
+        section.split("\n\n", 1) for section in text.removeprefix("## ").split("\n\n## ") if section
+    )
+    merged = {name: report.strip() for name, report in sorted((earlier_sections | sections).items())}
     path.write_text("\n\n".join(f"## {name}\n\n{report}" for name, report in merged.items()) + "\n", encoding="utf-8")
 
 
@@ -106,13 +108,13 @@ class Clock:
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return the function, timed."""
 
-        def timed(*arguments: Any, **named: Any) -> Any:
+        def timed(*arguments: Any, **keywords: Any) -> Any:
             with self._lock:
                 if not self._running:
                     self._start = time.perf_counter()
                 self._running += 1
             try:
-                return function(*arguments, **named)
+                return function(*arguments, **keywords)
             finally:
                 with self._lock:
                     self._running -= 1
@@ -132,25 +134,25 @@ def load_report(folder: Path, question: str) -> str:
         with psycopg.connect(dsn, autocommit=True) as connection:
             loader.migrate(connection)
         reading, embedding = Clock(), Clock()
-        with timed() as first:
+        with timed() as first_load:
             load_here(folder, dsn, reading, embedding)
         with psycopg.connect(dsn) as connection:
             stored = connection.execute(_STORED).fetchall()
         environment = stack_environment(stack, TRUST_QUEUE="true", EMBEDDER__KIND="local")
-        with timed() as asked, celery_worker(environment, stack.root / "worker.log"):
+        with timed() as answering, celery_worker(environment, stack.root / "worker.log"):
             citations = ask(Client(*stack.redis.urls("producer")), question)
         command = [sys.executable, "-m", "worker.cli", "load", str(folder), "--owner", OWNER, "--dsn", dsn]
-        with timed() as second:
+        with timed() as second_load:
             subprocess.run(command, env={**os.environ, EMBEDDER: "local"}, stdout=subprocess.DEVNULL, check=True)
     seconds = {
         "reading": reading.seconds,
         "embedding": embedding.seconds,
-        "storing, and the rest": first.seconds - reading.seconds - embedding.seconds,
-        "load": first.seconds,
-        f"start of a worker, question and answer of {citations} citations": asked.seconds,
-        "load again, nothing changed": second.seconds,
+        "storing, and the rest": first_load.seconds - reading.seconds - embedding.seconds,
+        "load": first_load.seconds,
+        f"start of a worker, question and answer of {citations} citations": answering.seconds,
+        "load again, nothing changed": second_load.seconds,
     }
-    return load_tables(stored, seconds, first.seconds + asked.seconds)
+    return load_tables(stored, seconds, first_load.seconds + answering.seconds)
 
 
 @contextlib.contextmanager
@@ -180,7 +182,7 @@ def ask(client: Client, question: str) -> int:
     return len(answer.citations)
 
 
-def load_tables(stored: Sequence[tuple[Any, ...]], seconds: dict[str, float], whole: float) -> str:
+def load_tables(stored: Sequence[tuple[Any, ...]], seconds: dict[str, float], total_seconds: float) -> str:
     """Return what was loaded, and how long it took."""
     printed = [row for row in stored if row[0] == "pdf"]
     on_page = sum(int(row[4]) for row in printed) / sum(row[3] for row in printed) if printed else 2500
@@ -189,18 +191,18 @@ def load_tables(stored: Sequence[tuple[Any, ...]], seconds: dict[str, float], wh
         count = numbered if kind == "pdf" else round(int(characters) / on_page)
         rows.append([kind, f"{documents:,}", f"{count:,}", f"{number:,}"])
         pages, chunks = pages + count, chunks + number
-    each = whole * 1000 / pages
+    seconds_a_thousand = total_seconds * 1000 / pages
     head = (
         f"{date()}, {os.cpu_count()} cores, local embedder. A page of what has none: {on_page:,.0f} characters, as "
         "those of the PDF files have on average."
     )
-    goal = f"the goal is {GOAL_SECONDS}: {'reached' if each <= GOAL_SECONDS else 'missed'}"
+    goal = f"the goal is {GOAL_SECONDS}: {'reached' if seconds_a_thousand <= GOAL_SECONDS else 'missed'}"
     return "\n\n".join(
         [
             head,
             table(["", "documents", "pages", "chunks"], [*rows, ["all", "", f"{pages:,}", f"{chunks:,}"]]),
             table(["", "seconds"], [[name, f"{value:.1f}"] for name, value in seconds.items()]),
-            f"To the first cited answer: {each:.0f} seconds for 1,000 pages; {goal}.",
+            f"To the first cited answer: {seconds_a_thousand:.0f} seconds for 1,000 pages; {goal}.",
         ]
     )
 
@@ -214,7 +216,7 @@ def quotes_report(judged: Sequence[Judged], seed: int) -> str:
     total = sum(manual.sentences for manual in quoted)
     refused = [refusal for manual in quoted for refusal in manual.refused]
     reasons = Counter(refusal.reason for refusal in refused)
-    rows = [counts(f"{one.name}, {one.language}", one.sentences, len(one.refused)) for one in quoted]
+    rows = [counts(f"{manual.name}, {manual.language}", manual.sentences, len(manual.refused)) for manual in quoted]
     head = (
         f"{date()}, seed {seed}. Sentences of a manual's text edition that its PDF has by `pdftotext` (digits, "
         f"hyphens and line ends aside), quoted from the chunks that `load` makes of the PDF. The goal is "
@@ -236,8 +238,8 @@ def counts(name: str, total: int, refused: int) -> list[str]:
 
 def date() -> str:
     """Return today's date as a report begins with it."""
-    now = datetime.now(UTC)
-    return f"{now.day} {now:%B %Y}"
+    today = datetime.now(UTC)
+    return f"{today.day} {today:%B %Y}"
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -52,12 +52,12 @@ class Answers:
     """Answers of one variant to one caller.
 
     Attributes:
-        found: an answer for each query.
+        search_results: an answer for each query.
         ms: duration of each.
         postgres_ms: processor time of Postgres for each query, on average; 0 where it was not measured.
     """
 
-    found: list[SearchResult] = field(default_factory=list)
+    search_results: list[SearchResult] = field(default_factory=list)
     ms: list[float] = field(default_factory=list)
     postgres_ms: float = 0.0
 
@@ -87,8 +87,8 @@ def _turns(on: Stage, step: str, cases: Sequence[tuple[int, Variant]], queries: 
     for i, query in enumerate(queries):
         progress(step, i, len(queries))
         for percent, variant in cases:
-            found, ms = _timed(on, variant, percent, query)
-            runs[percent, variant.name].found.append(found)
+            search_result, ms = _timed(on, variant, percent, query)
+            runs[percent, variant.name].search_results.append(search_result)
             runs[percent, variant.name].ms.append(ms)
     progress(step, len(queries), len(queries))
     return runs
@@ -101,18 +101,18 @@ def _note_processor_time(
     server = psutil.Process(on.admin.info.backend_pid).ppid()
     for i, (percent, variant) in enumerate(cases):
         progress("processor time", i, len(cases))
-        before = cpu_seconds(server)
+        seconds_before = cpu_seconds(server)
         for query in queries:
             _timed(on, variant, percent, query)
-        runs[percent, variant.name].postgres_ms = (cpu_seconds(server) - before) * 1000 / len(queries)
+        runs[percent, variant.name].postgres_ms = (cpu_seconds(server) - seconds_before) * 1000 / len(queries)
     progress("processor time", len(cases), len(cases))
 
 
 def _timed(on: Stage, variant: Variant, percent: int, query: Vectors) -> tuple[SearchResult, float]:
     caller = on.caller(percent)
     started = time.perf_counter()
-    found = variant.corpus.nearest(on.database, caller, query, K, NO_FILTERS, exact=variant.exact)
-    return found, (time.perf_counter() - started) * 1000
+    search_result = variant.corpus.nearest(on.database, caller, query, K, NO_FILTERS, exact=variant.exact)
+    return search_result, (time.perf_counter() - started) * 1000
 
 
 def judge(on: Stage, runs: Runs, percent: int, name: str) -> dict[str, Any]:
@@ -120,10 +120,10 @@ def judge(on: Stage, runs: Runs, percent: int, name: str) -> dict[str, Any]:
     answers, exact = runs[percent, name], runs[percent, EXACT]
     visible = on.dataset.visible(percent)
     recalls = [
-        recall_against(found.candidates, true.candidates)
-        for found, true in zip(answers.found, exact.found, strict=True)
+        recall_against(search_result.candidates, true.candidates)
+        for search_result, true in zip(answers.search_results, exact.search_results, strict=True)
     ]
-    lengths = [len(found.candidates) for found in answers.found]
+    lengths = [len(search_result.candidates) for search_result in answers.search_results]
     return {
         "visible_percent": percent,
         "variant": name,
@@ -132,14 +132,15 @@ def judge(on: Stage, runs: Runs, percent: int, name: str) -> dict[str, Any]:
         "recall_mean": float(np.mean(recalls)),
         "recall_p1": float(np.percentile(recalls, 1)),
         "recall_worst": min(recalls),
-        "by_index": sum(found.method == "index" for found in answers.found) / len(answers.found),
+        "by_index": sum(search_result.method == "index" for search_result in answers.search_results)
+        / len(answers.search_results),
         # Of most searches: where nothing is near, a search is repeated wider.
-        "ef_search": statistics.median_low(found.ef_search for found in answers.found),
+        "ef_search": statistics.median_low(search_result.ef_search for search_result in answers.search_results),
         "median_ms": float(np.median(answers.ms)),
         "p99_ms": float(np.percentile(answers.ms, 99)),
         "postgres_ms": answers.postgres_ms,
         "exact_median_ms": float(np.median(exact.ms)),
-        "leaked": sum(leaked(found.candidates, visible) for found in answers.found),
+        "leaked": sum(leaked(search_result.candidates, visible) for search_result in answers.search_results),
     }
 
 
@@ -149,12 +150,12 @@ def check_exact(on: Stage, runs: Runs, percents: Iterable[int], queries: Vectors
     checked = {}
     for percent in percents:
         visible = on.dataset.visible(percent)
-        exact = runs[percent, EXACT].found[: len(queries)]
+        exact = runs[percent, EXACT].search_results[: len(queries)]
         checked[percent] = float(
             np.mean(
                 [
-                    recall_by_distance(found.candidates, row, visible, K)
-                    for found, row in zip(exact, distances, strict=True)
+                    recall_by_distance(search_result.candidates, row, visible, K)
+                    for search_result, row in zip(exact, distances, strict=True)
                 ]
             )
         )
@@ -207,8 +208,8 @@ def measure(
     shipped = on.corpus()
     changed = [Variant(_name(change), on.corpus(**change)) for change in changes]
     by_plan, exactly = [Variant(SHIPPED, shipped), *changed, *further], Variant(EXACT, shipped, exact=True)
-    asked = on.dataset.queries(queries)
-    runs = ask(on, [*by_plan, exactly], percents, asked)
+    query_vectors = on.dataset.queries(queries)
+    runs = ask(on, [*by_plan, exactly], percents, query_vectors)
     lines = [judge(on, runs, percent, variant.name) for variant in by_plan for percent in percents]
     about = {
         "rows": on.dataset.rows,
@@ -218,7 +219,7 @@ def measure(
         **on.versions,
         "search": on.settings.search.model_dump(),
     }
-    return Result(about, lines, check_exact(on, runs, percents, asked[:check]) if check else {})
+    return Result(about, lines, check_exact(on, runs, percents, query_vectors[:check]) if check else {})
 
 
 def calibrated(on: Stage, percents: Sequence[int], queries: int, goal: Goal) -> Variant:
@@ -227,28 +228,30 @@ def calibrated(on: Stage, percents: Sequence[int], queries: int, goal: Goal) -> 
     try:
         callers = [Caller(f"{percent} % visible", on.caller(percent)) for percent in percents]
         shares = {caller: calibrating.visible(caller) / on.dataset.rows for caller in callers}
-        asked = calibrating.sample(callers[0], queries, on.dataset.seed)
+        sampled_queries = calibrating.sample(callers[0], queries, on.dataset.seed)
         with steps() as progress:
             counts: dict[str, int] = {}
 
-            def told(caller: str, ef_search: int) -> None:
+            def count_step(caller: str, ef_search: int) -> None:
                 step = f"calibrating: {caller}, " + (f"ef_search {ef_search}" if ef_search else "exact search")
                 counts[step] = counts.get(step, 0) + 1
-                progress(step, counts[step], len(asked))
+                progress(step, counts[step], len(sampled_queries))
 
-            lines = [*calibrating.measure(shares, asked, STEPS, goal, told)]
+            lines = [*calibrating.measure(shares, sampled_queries, STEPS, goal, count_step)]
         for line in lines:
             print(
                 f"{line.caller}, ef_search {line.ef_search}: {line.quality}, {'reached' if line.reached else 'missed'}"
             )
-        found = calibration(calibrating.rows, [line for line in lines if line.enough])
+        measured_calibration = calibration(calibrating.rows, [line for line in lines if line.enough])
     finally:
         calibrating.close()
-    if found is None:
+    if measured_calibration is None:
         raise SettingsError("no caller's searches use the index: nothing to calibrate")
-    print(as_toml({CORPUS: found}))
+    print(as_toml({CORPUS: measured_calibration}))
     types = on.database.types[CORPUS]
-    return Variant(CALIBRATED, Corpus(CORPUS, on.settings.corpora[CORPUS], on.settings.search, types, found))
+    return Variant(
+        CALIBRATED, Corpus(CORPUS, on.settings.corpora[CORPUS], on.settings.search, types, measured_calibration)
+    )
 
 
 def over_vector(on: Stage) -> Variant:

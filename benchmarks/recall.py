@@ -44,35 +44,35 @@ console = Console(width=None if sys.stdout.isatty() else 160)
 def too_slow(result: Result) -> list[str]:
     """The goals of time that were not reached; they say something only where nothing else runs."""
     unfiltered = {line["variant"]: line["median_ms"] for line in result.lines if line["visible_percent"] == 100}
-    found = []
+    problems = []
     for line in result.judged:
         percent, goal = line["visible_percent"], GOAL_TIMES.get(line["visible_percent"])
         ratio = line["median_ms"] / unfiltered.get(line["variant"], line["median_ms"])
         if goal is not None and ratio > goal:
-            found.append(f"{percent} % visible: {ratio:.2f} times the unfiltered search, more than {goal}")
-    return found
+            problems.append(f"{percent} % visible: {ratio:.2f} times the unfiltered search, more than {goal}")
+    return problems
 
 
 def missed(result: Result) -> list[str]:
     """The goals of recall and rights that were not reached, in words."""
-    found = []
+    problems = []
     for line in result.judged:
         who = " ".join([line["variant"], f"{line['visible_percent']} % visible"]).strip()
         goal = GOAL_ALL if line["visible_percent"] == 100 else GOAL_FILTERED
         if line["recall_mean"] < goal:
-            found.append(f"{who}: recall@{K} {line['recall_mean']:.4f} is below {goal}")
+            problems.append(f"{who}: recall@{K} {line['recall_mean']:.4f} is below {goal}")
         if line["visible_percent"] == 100 and line["recall_worst"] < GOAL_WORST:
-            found.append(f"{who}: recall@{K} of the worst query {line['recall_worst']:.3f} is below {GOAL_WORST}")
+            problems.append(f"{who}: recall@{K} of the worst query {line['recall_worst']:.3f} is below {GOAL_WORST}")
         if line["rows_min"] < line["rows_wanted"]:
-            found.append(f"{who}: {line['rows_min']} rows where {line['rows_wanted']} are visible")
+            problems.append(f"{who}: {line['rows_min']} rows where {line['rows_wanted']} are visible")
         if line["leaked"]:
-            found.append(f"{who}: {line['leaked']} rows that the caller may not see")
-    found += [
+            problems.append(f"{who}: {line['leaked']} rows that the caller may not see")
+    problems += [
         f"{percent} % visible: exact search holds only {recall:.4f} of what brute force found"
         for percent, recall in result.exact_recall.items()
         if recall < 1
     ]
-    return found
+    return problems
 
 
 # --- showing ------------------------------------------------------------------------------------
@@ -132,12 +132,12 @@ def report(result: Result) -> None:
 def show_lines(title: str, lines: Sequence[Mapping[str, Any]]) -> None:
     """The lines of one or several variants; each is compared with its own unfiltered search."""
     unfiltered = {line["variant"]: line["median_ms"] for line in lines if line["visible_percent"] == 100}
-    several = len({line["variant"] for line in lines}) > 1
+    is_comparison = len({line["variant"] for line in lines}) > 1
     rows = [
-        [*([line["variant"] or "as shipped"] if several else []), *cells(line, unfiltered.get(line["variant"]))]
+        [*([line["variant"] or "as shipped"] if is_comparison else []), *cells(line, unfiltered.get(line["variant"]))]
         for line in lines
     ]
-    show(title, [*(["setting"] if several else []), *_HEADINGS], rows)
+    show(title, [*(["setting"] if is_comparison else []), *_HEADINGS], rows)
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -213,12 +213,12 @@ run.__doc__ = f"{run.__doc__}\n{_EXAMPLES}"
 
 
 def _percents(text: str) -> list[int]:
-    known = {str(percent): percent for percent in (100, *VISIBLE_PERCENT)}
-    wanted = [part.strip() for part in text.split(",")]
-    unknown = [part for part in wanted if part not in known]
-    if unknown:
-        raise SettingsError(f"--visible: expected some of {', '.join(known)}, got {unknown[0]!r}")
-    return [known[part] for part in dict.fromkeys(wanted)]
+    percents = {str(percent): percent for percent in (100, *VISIBLE_PERCENT)}
+    names = [name.strip() for name in text.split(",")]
+    unknown_names = [name for name in names if name not in percents]
+    if unknown_names:
+        raise SettingsError(f"--visible: expected some of {', '.join(percents)}, got {unknown_names[0]!r}")
+    return [percents[name] for name in dict.fromkeys(names)]
 
 
 def _changes(text: str) -> list[dict[str, float]]:

@@ -24,10 +24,10 @@ TIE = 1e-6
 
 def brute_force(dataset: Dataset, queries: Vectors) -> Distances:
     """Cosine distance of every query to every row, in float64, shape (queries, rows)."""
-    wanted = _unit(queries)
+    unit_queries = _unit(queries)
     distances = np.empty((len(queries), dataset.rows))
-    for first, vectors in dataset.blocks():
-        distances[:, first : first + len(vectors)] = 1.0 - wanted @ _unit(vectors).T
+    for first_row, vectors in dataset.blocks():
+        distances[:, first_row : first_row + len(vectors)] = 1.0 - unit_queries @ _unit(vectors).T
     return distances
 
 

@@ -44,11 +44,11 @@ def jobs_of(dataset: Dataset) -> Iterator[RetrieveTopK]:
 
 async def drained(client: AsyncClient, jobs: Iterator[RetrieveTopK], count: int) -> tuple[float, float]:
     """Jobs a second of those that wait, and the share of the cores that is idle meanwhile."""
-    sent = [await client.enqueue(next(jobs)) for _ in range(count)]
-    await client.result(sent[count // 10], timeout=600)
+    task_ids = [await client.enqueue(next(jobs)) for _ in range(count)]
+    await client.result(task_ids[count // 10], timeout=600)
     psutil.cpu_times_percent()
     start = time.perf_counter()
-    await client.result(sent[-1], timeout=600)
+    await client.result(task_ids[-1], timeout=600)
     took = time.perf_counter() - start
     return (count - count // 10) / took, psutil.cpu_times_percent().idle / 100
 
@@ -92,15 +92,15 @@ async def measure(urls: Sequence[str], dataset: Dataset, seconds: float, table: 
         alone = [(await latencies(client, jobs, 10, 0.1))[0] for _ in range(100)]
         table.add_row("one at a time", "", *_figures(alone))
         for share in SHARES:
-            found = await latencies(client, jobs, share * rate, seconds)
-            table.add_row(f"{share:.0%}", f"{share * rate:.0f}", *_figures(found))
+            milliseconds = await latencies(client, jobs, share * rate, seconds)
+            table.add_row(f"{share:.0%}", f"{share * rate:.0f}", *_figures(milliseconds))
         table.add_row(f"{CALLERS} call again and again", f"{rate:.0f}", *_figures(closed))
         table.add_row("all wait", f"{waiting:.0f}", "", "", "")
     return idle
 
 
-def _figures(found: Sequence[float]) -> list[str]:
-    return [f"{percentile(found, share):.1f}" for share in (0.5, 0.95, 0.99)]
+def _figures(milliseconds: Sequence[float]) -> list[str]:
+    return [f"{percentile(milliseconds, share):.1f}" for share in (0.5, 0.95, 0.99)]
 
 
 def main(

@@ -58,8 +58,8 @@ class Arrangement:
 
 def arrangements() -> list[Arrangement]:
     """Numbers of workers and processes to compare."""
-    found = [Arrangement(f"one worker, {n} processes", 1, (f"--concurrency={n}",), n) for n in (1, 2, 4)]
-    return found + [Arrangement(f"{n} workers of one process", n, ("--concurrency=1",), n) for n in (2, 4)]
+    of_one_worker = [Arrangement(f"one worker, {n} processes", 1, (f"--concurrency={n}",), n) for n in (1, 2, 4)]
+    return of_one_worker + [Arrangement(f"{n} workers of one process", n, ("--concurrency=1",), n) for n in (2, 4)]
 
 
 @dataclass
@@ -72,23 +72,23 @@ class Figures:
 
 
 @contextlib.contextmanager
-def running(stack: Stack, wanted: Arrangement) -> Iterator[list[subprocess.Popen[bytes]]]:
+def running(stack: Stack, arrangement: Arrangement) -> Iterator[list[subprocess.Popen[bytes]]]:
     """The workers of an arrangement, ready for jobs."""
     environment = stack_environment(stack, TRUST_QUEUE="true", LOG__LEVEL="WARNING")
     with contextlib.ExitStack() as exits:
         yield [
             exits.enter_context(
-                celery_worker(environment, stack.root / "workers.log", *wanted.options, queues="retrieval")
+                celery_worker(environment, stack.root / "workers.log", *arrangement.options, queues="retrieval")
             )
-            for _ in range(wanted.workers)
+            for _ in range(arrangement.workers)
         ]
 
 
 def cpu_seconds(workers: list[subprocess.Popen[bytes]]) -> float:
     """Return the CPU seconds of all processes of these workers."""
     families = [psutil.Process(worker.pid) for worker in workers]
-    processes = [one for family in families for one in (family, *family.children(recursive=True))]
-    return sum(times.user + times.system for times in (one.cpu_times() for one in processes))
+    processes = [process for family in families for process in (family, *family.children(recursive=True))]
+    return sum(times.user + times.system for times in (process.cpu_times() for process in processes))
 
 
 def send(client: Client, jobs: int) -> int:
@@ -102,13 +102,13 @@ def send(client: Client, jobs: int) -> int:
     return failed
 
 
-def measure(stack: Stack, wanted: Arrangement, jobs: int, figures: Figures) -> None:
+def measure(stack: Stack, arrangement: Arrangement, jobs: int, figures: Figures) -> None:
     """One round: from the first job that is sent to the last answer."""
     with (
-        running(stack, wanted) as workers,
+        running(stack, arrangement) as workers,
         contextlib.closing(Client(stack.redis.url(0), stack.redis.url(1))) as client,
     ):
-        send(client, WARM * wanted.at_once)
+        send(client, WARM * arrangement.at_once)
         busy, start = cpu_seconds(workers), time.perf_counter()
         figures.failed += send(client, jobs)
         elapsed = time.perf_counter() - start
@@ -126,36 +126,39 @@ def run(
 
     Exit codes: 0 measured, 1 the run failed, 2 wrong usage.
     """
-    wanted = arrangements()
-    figures = {one: Figures() for one in wanted}
+    compared = arrangements()
+    figures = {arrangement: Figures() for arrangement in compared}
     progress = Console(stderr=True)
     with local_stack() as stack:
         with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
             migrate(connection)
             load(connection, read(SAMPLES["documents"]), LexicalEmbedder())
-        before = os.getloadavg()[0]
+        load_before = os.getloadavg()[0]
         for n in range(1, rounds + 1):
-            for one in wanted:
-                measure(stack, one, jobs, figures[one])
-                progress.print(f"round {n}, {one.name}: {figures[one].jobs_a_second[-1]:.0f} jobs/s", highlight=False)
+            for arrangement in compared:
+                measure(stack, arrangement, jobs, figures[arrangement])
+                progress.print(
+                    f"round {n}, {arrangement.name}: {figures[arrangement].jobs_a_second[-1]:.0f} jobs/s",
+                    highlight=False,
+                )
     table = Table("pool", "jobs/s (median)", "lowest", "highest", "to prefork, 1", "worker CPU, ms a job", "failed")
-    base = statistics.median(figures[wanted[0]].jobs_a_second)
-    for one, of in figures.items():
-        rate = statistics.median(of.jobs_a_second)
+    base = statistics.median(figures[compared[0]].jobs_a_second)
+    for arrangement, arrangement_figures in figures.items():
+        rate = statistics.median(arrangement_figures.jobs_a_second)
         table.add_row(
-            one.name,
+            arrangement.name,
             f"{rate:.0f}",
-            f"{min(of.jobs_a_second):.0f}",
-            f"{max(of.jobs_a_second):.0f}",
+            f"{min(arrangement_figures.jobs_a_second):.0f}",
+            f"{max(arrangement_figures.jobs_a_second):.0f}",
             f"{rate / base:.2f}",
-            f"{statistics.median(of.cpu_ms_a_job):.2f}",
-            str(of.failed),
+            f"{statistics.median(arrangement_figures.cpu_ms_a_job):.2f}",
+            str(arrangement_figures.failed),
         )
     console = Console(width=120)
     console.print(table)
     console.print(
         f"{jobs} jobs a measurement, {rounds} rounds; sample corpus; {os.cpu_count()} cores, "
-        f"load average {before:.1f} before and {os.getloadavg()[0]:.1f} after"
+        f"load average {load_before:.1f} before and {os.getloadavg()[0]:.1f} after"
     )
 
 

@@ -52,12 +52,12 @@ def _silent_after_fork(scene: Scene, _: Sleepers, fault: Fault, __: FaultRecord)
 def replace_pool_processes(scene: Scene, which: int) -> None:
     """Kill a pool process of each worker, so that it forks a new one."""
     for place in range(len(scene.fleet)):
-        before = {process.pid for process in scene.fleet.workers[place].pool()}
+        earlier_pids = {process.pid for process in scene.fleet.workers[place].pool()}
         scene.fleet.kill_child(place, which)
         deadline = time.monotonic() + BEGIN_SECONDS
         while time.monotonic() < deadline:
-            now = {process.pid for process in scene.fleet.workers[place].pool()}
-            if now - before and len(now) >= scene.fleet.concurrency:
+            current_pids = {process.pid for process in scene.fleet.workers[place].pool()}
+            if current_pids - earlier_pids and len(current_pids) >= scene.fleet.concurrency:
                 break
             time.sleep(0.02)
     time.sleep(SETTLE_SECONDS)
@@ -77,7 +77,7 @@ def _stop_then_kill(scene: Scene, sleepers: Sleepers, fault: Fault, fault_record
 def _kill_at_start(scene: Scene, _: Sleepers, fault: Fault, __: FaultRecord) -> set[str]:
     """A worker starts while Redis is away, and loses a process before it is there."""
     scene.redis.kill()
-    scene.fleet.kill(fault.worker, whole=True)
+    scene.fleet.kill(fault.worker, with_pool=True)
     scene.fleet.wait_for_pool(fault.worker, BEGIN_SECONDS)
     time.sleep(fault.seconds)
     scene.fleet.kill_child(fault.worker, fault.after)

@@ -87,12 +87,12 @@ class _Fault:
     Attributes:
         begin: number of outcomes so far, and time.
         newest: number of the newest job.
-        last: the same as begin, of the last outcome of a job that this fault meets and none before it.
+        last_outcome: the same as begin, of the last outcome of a job that this fault meets and none before it.
     """
 
     begin: tuple[int, float]
     newest: int
-    last: tuple[int, float] = (-1, 0.0)
+    last_outcome: tuple[int, float] = (-1, 0.0)
 
 
 class _Judge:
@@ -138,13 +138,13 @@ class _Judge:
         has_outcome = event["type"] != "info" and "answer" in event
         job, answer = event["id"], f"{event['type']} {event['answer']}" if has_outcome else ""
         row = self._jobs.execute("SELECT state, answer FROM jobs WHERE id = ?", (job,)).fetchone()
-        state, first = row or ("", "")
+        state, first_answer = row or ("", "")
         if not row or (state == "refused" and answer) or (state == "done" and event["type"] == "fail" and not answer):
             self.verdict.add("without its job", job)
             return
         if state == "done":
-            self._counts["repeated"] += bool(answer) and answer == first
-            if answer and answer != first:
+            self._counts["repeated"] += bool(answer) and answer == first_answer
+            if answer and answer != first_answer:
                 self.verdict.add("second differs", job)
         else:
             state = "done" if answer else "refused" if event["type"] == "fail" else "unknown"
@@ -161,7 +161,7 @@ class _Judge:
             self._closed += 1
             place = bisect_left(self._faults, number, key=attrgetter("newest"))
             for fault in self._faults[place : place + 1]:
-                fault.last = (self._closed, time)
+                fault.last_outcome = (self._closed, time)
 
     def finish(self) -> Verdict:
         """Find what is lost."""
@@ -171,9 +171,9 @@ class _Judge:
             self.verdict.add("lost", job)
         states = dict(self._jobs.execute("SELECT state, count(*) FROM jobs GROUP BY state").fetchall())
         self._counts |= Counter(answered=states.get("done", 0), unknown=states.get("unknown", 0))
-        lasts = accumulate((fault.last for fault in self._faults), max)
-        felt = zip(self._faults, lasts, strict=True)
-        times = sorted(last[1] - fault.begin[1] for fault, last in felt if last > fault.begin)
+        last_outcomes = accumulate((fault.last_outcome for fault in self._faults), max)
+        felt = zip(self._faults, last_outcomes, strict=True)
+        times = sorted(last_outcome[1] - fault.begin[1] for fault, last_outcome in felt if last_outcome > fault.begin)
         slowest = [times[max(0, math.ceil(share * len(times)) - 1)] if times else 0.0 for share in (0.5, 0.99)]
         rate = self._counts["answered"] / (self._last - self._first or 1)
         figures = [*(self._counts[name] for name in FIGURES[:5]), rate, *slowest]
@@ -267,8 +267,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except (MalformedError, OSError) as error:
         print(f"chaos check: {error}", file=sys.stderr)  # noqa: T201 -- the command line's voice
         return 2
-    said = json.dumps([*map(vars, verdicts)], indent=1) if options.json else "\n".join(table(verdicts))
-    print(said)  # noqa: T201 -- the command line's voice
+    output = json.dumps([*map(vars, verdicts)], indent=1) if options.json else "\n".join(table(verdicts))
+    print(output)  # noqa: T201 -- the command line's voice
     return int(not all(verdict.clean for verdict in verdicts))
 
 

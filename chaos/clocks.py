@@ -13,7 +13,7 @@ _LIBRARY = "libfaketimeMT.so.1"
 
 def library() -> Path | None:
     """Return the path of libfaketime; None if it is not installed."""
-    return next((found for folder in _FOLDERS for found in sorted(Path("/").glob(f"{folder[1:]}/{_LIBRARY}"))), None)
+    return next((path for folder in _FOLDERS for path in sorted(Path("/").glob(f"{folder[1:]}/{_LIBRARY}"))), None)
 
 
 def skewed(seconds: float, faketime: Path | None) -> dict[str, str]:

@@ -120,18 +120,18 @@ def run(
         skew=(SKEW_SECONDS if aimed else 0.0) if skew is None else skew,
         beside=beside,
     )
-    several = stock or seeds > 1
+    is_series = stock or seeds > 1
     outcomes = [
         _one(
             replace(options, seed=number, transport=name),
-            logs and (logs / f"{name}-{number}" if several else logs),
+            logs and (logs / f"{name}-{number}" if is_series else logs),
             histories and histories / f"{name}-{number}.jsonl",
             into,
         )
         for number in series(seed, seeds)
         for name in ([*PATIENCE] if stock else [transport])
     ]
-    if several:
+    if is_series:
         print(report.summary(outcomes))  # noqa: T201 -- the command line's voice
     if write is not None:
         report.write(outcomes[0], write)
@@ -170,8 +170,8 @@ def series(seed: int | None, count: int) -> list[int]:
     >>> series(7, 1), series(7, 3)
     ([7], [423727, 7, 8])
     """
-    first = secrets.randbelow(10**6) if seed is None else seed
-    return [first] if count == 1 else [FOUND_ONCE, *range(first, first + count - 1)]
+    first_seed = secrets.randbelow(10**6) if seed is None else seed
+    return [first_seed] if count == 1 else [FOUND_ONCE, *range(first_seed, first_seed + count - 1)]
 
 
 def chosen(seed: int | None) -> int:
@@ -191,12 +191,12 @@ def check_transport(transport: str) -> None:
 def progress_bar(jobs: int) -> Iterator[Callable[[int, str], None]]:
     """Show a progress bar and the current fault; without a terminal (CI), print one line for each fault."""
     if not screen.is_terminal:
-        yield lambda done, what: screen.print(f"{time.strftime('%X')} {done:6d} done, {what}") if what else None
+        yield lambda count, fault: screen.print(f"{time.strftime('%X')} {count:6d} done, {fault}") if fault else None
         return
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=screen, transient=True) as bar:
         task = bar.add_task("", total=jobs)
-        yield lambda done, what: bar.update(task, completed=done, description=what or None)
+        yield lambda count, fault: bar.update(task, completed=count, description=fault or None)
 
 
 def main() -> int:

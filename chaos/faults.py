@@ -53,7 +53,7 @@ def _inject_worker(scene: Scene, fault: Fault, fault_record: FaultRecord) -> Non
     pid = scene.fleet.workers[fault.worker].process.pid
     match fault.kind:
         case Kind.WORKER_KILL | Kind.MAIN_KILL:
-            scene.fleet.kill(fault.worker, whole=fault.kind is Kind.WORKER_KILL)
+            scene.fleet.kill(fault.worker, with_pool=fault.kind is Kind.WORKER_KILL)
             fault_record.held = _held(scene, pid)
         case Kind.CHILD_KILL:
             scene.fleet.kill_child(fault.worker, fault.after)

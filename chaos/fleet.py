@@ -56,15 +56,15 @@ class Worker:
             return True
         return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
-    def signal_all(self, how: signal.Signals) -> None:
+    def signal_all(self, signal_number: signal.Signals) -> None:
         """A signal to the main process and its pool; only while the main process is not waited for."""
         if self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, how)
+                os.killpg(self.process.pid, signal_number)
 
-    def signal_main(self, how: signal.Signals) -> None:
+    def signal_main(self, signal_number: signal.Signals) -> None:
         """A signal to the main process alone."""
-        self.process.send_signal(how)
+        self.process.send_signal(signal_number)
 
     def pool(self) -> list[psutil.Process]:
         """The pool's processes."""
@@ -155,9 +155,9 @@ class Fleet:
         process, log = spawn_python(command, environment, self._folder / f"worker-{number:05d}.log")
         return Worker(name, process, log)
 
-    def kill(self, place: int, *, whole: bool) -> None:
+    def kill(self, place: int, *, with_pool: bool) -> None:
         """`kill -9` of a worker, with its pool or without, and a new one in its place."""
-        self._kill(place, whole=whole)
+        self._kill(place, with_pool=with_pool)
         self.workers[place] = self._start(place)
 
     def stop_then_kill(self, place: int, grace: float) -> None:
@@ -165,12 +165,12 @@ class Fleet:
         worker = self.workers[place]
         worker.signal_main(signal.SIGTERM)
         _ended_within(worker, grace)
-        self._kill(place, whole=True)
+        self._kill(place, with_pool=True)
         self.workers[place] = self._start(place)
 
-    def _kill(self, place: int, *, whole: bool) -> None:
+    def _kill(self, place: int, *, with_pool: bool) -> None:
         worker = self.workers[place]
-        if whole:
+        if with_pool:
             worker.signal_all(signal.SIGKILL)
         else:
             worker.signal_main(signal.SIGKILL)
@@ -231,9 +231,9 @@ class Fleet:
                 code = worker.reap()
                 self.crashes.append(_last_words(Path(worker.log.name)) or f"exit code {code}")
                 self.workers[place] = self._start(place)
-        now = time.monotonic()
+        current_time = time.monotonic()
         for worker in [*self._dying]:
-            if worker.killed_at is not None and now - worker.killed_at > ORPHAN_SECONDS:
+            if worker.killed_at is not None and current_time - worker.killed_at > ORPHAN_SECONDS:
                 worker.reap()
                 self._dying.remove(worker)
 
@@ -249,10 +249,10 @@ class Fleet:
 
 def _last_words(log: Path) -> str:
     """The error that ended a worker, and where it came from; empty if its log says nothing of the kind."""
-    said = [line for line in log.read_bytes().splitlines() if b'"Unrecoverable error' in line]
-    if not said:
+    error_lines = [line for line in log.read_bytes().splitlines() if b'"Unrecoverable error' in line]
+    if not error_lines:
         return ""
-    record = json.loads(said[-1])
+    record = json.loads(error_lines[-1])
     return f"{record['exception']} in {', '.join(record['where'][-LAST_FRAMES:])}"
 
 

@@ -42,14 +42,14 @@ class FloodReport:
         audit: balance of the jobs.
         alone: jobs per second without the flood, summed over the rounds.
         beside: jobs per second beside it.
-        left: messages of the flood that were still there when the last round beside it ended.
+        messages_left: messages of the flood that were still there when the last round beside it ended.
         letters: dead letters of before that are still there.
     """
 
     audit: Audit
     alone: float
     beside: float
-    left: int
+    messages_left: int
     letters: int
 
     @property
@@ -60,7 +60,7 @@ class FloodReport:
     @property
     def clean(self) -> bool:
         """Return whether nothing was lost or pushed out, and jobs kept their pace."""
-        return self.audit.clean and self.ratio >= LEAST_RATIO and self.left > 0 and self.letters == LETTERS
+        return self.audit.clean and self.ratio >= LEAST_RATIO and self.messages_left > 0 and self.letters == LETTERS
 
 
 def flood(options: RunOptions, messages: int, folder: Path, progress: Callable[[int, str], None]) -> FloodReport:
@@ -82,32 +82,34 @@ def flood(options: RunOptions, messages: int, folder: Path, progress: Callable[[
         with Watcher(scene.results, ledger, oracle) as watcher, producer:
 
             def seconds_for(jobs: int) -> float:
-                started, wanted = time.monotonic(), ledger.done + jobs
+                started, target = time.monotonic(), ledger.done + jobs
                 producer.allow(jobs)
-                ledger.wait_for_done(wanted, options.patience)
+                ledger.wait_for_done(target, options.patience)
                 return time.monotonic() - started
 
             seconds_for(WARM_UP)
             alone = beside = 0.0
-            left = messages
+            messages_left = messages
             for number in range(ROUNDS):
                 progress(number, "jobs alone")
                 alone += seconds_for(options.jobs)
                 _send(broker, messages)
                 progress(number, "jobs beside the flood")
                 beside += seconds_for(options.jobs)
-                left = min(left, broker.llen(LIST))
+                messages_left = min(messages_left, broker.llen(LIST))
                 broker.delete(LIST)
             scene.fleet.stop()
             watcher.finish()
-        letters = [one for one in dead_letters.every(broker, QUEUE) if one.task_id.startswith("before-")]
+        letters = [letter for letter in dead_letters.every(broker, QUEUE) if letter.task_id.startswith("before-")]
         waiting, held = holdings(scene.redis)
         jobs = ROUNDS * options.jobs
-        return FloodReport(audit(ledger.entries(), waiting | held), jobs / alone, jobs / beside, left, len(letters))
+        return FloodReport(
+            audit(ledger.entries(), waiting | held), jobs / alone, jobs / beside, messages_left, len(letters)
+        )
 
 
 def _send(broker: redis.Redis, messages: int) -> None:
     """Push the flood, as kombu would write it."""
     message = json.dumps({"headers": {"id": "priority"}, "properties": {"priority": 3}, "body": "[[{}], {}, {}]"})
-    for sent in range(0, messages, AT_ONCE):
-        broker.lpush(LIST, *([message] * min(AT_ONCE, messages - sent)))
+    for start in range(0, messages, AT_ONCE):
+        broker.lpush(LIST, *([message] * min(AT_ONCE, messages - start)))

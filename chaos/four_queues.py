@@ -112,9 +112,9 @@ def run_queue(name: str, seed: int, jobs: int, folder: Path, progress: Callable[
         SettingsError: a server or the workers do not start.
     """
     broker, oracle = BROKERS[name], Oracle(Corpus())
-    first = WARM_UP + BURSTS * BURST
+    warm_up_jobs = WARM_UP + BURSTS * BURST
     transport = "reliable" if name == "ours" else "stock"
-    options = RunOptions(first + jobs, seed, FAULTS, transport, patience=PATIENCE_SECONDS, own_results=True)
+    options = RunOptions(warm_up_jobs + jobs, seed, FAULTS, transport, patience=PATIENCE_SECONDS, own_results=True)
     with (
         (folder / f"{name}.jsonl").open("w", encoding="utf-8") as file,
         stage(options, oracle.corpus, None, {NAMED_BY: name}, proxied=False, broker=broker.server) as scene,
@@ -124,15 +124,15 @@ def run_queue(name: str, seed: int, jobs: int, folder: Path, progress: Callable[
         producer.allow(0)
         with Watcher(scene.results, ledger, oracle) as watcher, producer:
             faults = plan(seed, jobs, options.workers, FAULTS)
-            faults = tuple(replace(fault, after=fault.after + first) for fault in faults)
+            faults = tuple(replace(fault, after=fault.after + warm_up_jobs) for fault in faults)
             run = _Run(options, scene, ledger, producer, watcher, progress, faults)
             throughput = run.warm_up()
             run.go()
             producer.stop()
             scene.fleet.stop()
             watcher.finish()
-        again = sum(count - 1 for count in executions(scene.fleet.logs).values())
-        figures = {"again": again, "held": _still_held(scene, ledger), "throughput": throughput, "seed": seed}
+        repeated_runs = sum(count - 1 for count in executions(scene.fleet.logs).values())
+        figures = {"again": repeated_runs, "held": _still_held(scene, ledger), "throughput": throughput, "seed": seed}
         packages = [f"{name} {metadata.version(name)}" for name in ("celery", *broker.packages)]
         figures["on"] = ", ".join([scene.redis.version, *packages, f"Python {python_version()}"])
     figures["date"] = time.strftime("%Y-%m-%d")
@@ -159,22 +159,22 @@ def table(folder: Path) -> Iterator[str]:
     yield "| queue | jobs | lost | still queued | wrong | second differs | run again | recovery p50 | p99 | jobs/s |"
     yield f"| --- |{' ---: |' * 9}"
     for name, file in ran.items():
-        said, verdict = json.loads(file.read_text(encoding="utf-8")), judge_file(str(folder / f"{name}.jsonl"))
-        count, found = verdict.figures, verdict.violations
-        times = [f"{count[part]:.1f} s" for part in ("p50", "p99")]
+        run_figures, verdict = json.loads(file.read_text(encoding="utf-8")), judge_file(str(folder / f"{name}.jsonl"))
+        count, violations = verdict.figures, verdict.violations
+        times = [f"{count[percentile]:.1f} s" for percentile in ("p50", "p99")]
         numbers = (
             count["jobs"],
-            found["lost"],
-            said["held"],
-            found["wrong"] + found["foreign"],
-            found["second differs"],
+            violations["lost"],
+            run_figures["held"],
+            violations["wrong"] + violations["foreign"],
+            violations["second differs"],
         )
-        cells = [*map(str, numbers), str(said["again"]), *times, f"{said['throughput']:.0f}"]
+        cells = [*map(str, numbers), str(run_figures["again"]), *times, f"{run_figures['throughput']:.0f}"]
         yield f"| {BROKERS[name].title} | {' | '.join(cells)} |"
     yield ""
     kinds = f"{FAULTS.worker_kills} killed workers, {FAULTS.redis_kills} killed brokers, {FAULTS.freezes} frozen ones"
     yield f"The same jobs, workers (3 × 2 processes) and faults: {kinds} of both."
-    yield f"{said['date']}, seed {said['seed']}, two cores: `python -m chaos queues`."
+    yield f"{run_figures['date']}, seed {run_figures['seed']}, two cores: `python -m chaos queues`."
     yield ""
     yield f"- **Lost**: acknowledged, and without outcome {PATIENCE_SECONDS:.0f} s after the last outcome of any job;"
     yield "  **still queued**: those of them that the broker has."

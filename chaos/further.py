@@ -114,16 +114,16 @@ def fuzz_command(
     """
     options = without_faults(messages, seed, transport, workers)
     with folder_for(logs) as folder, progress_bar(messages) as progress:
-        found = fuzz(options, folder, progress, minutes)
-    lines = [f"messages: {found.messages}, {found.messages / found.seconds:.0f} a second"]
-    lines += [f"answered: {found.answered}"]
-    lines += [f"dead-lettered, {reason}: {count}" for reason, count in sorted(found.dead.items())]
-    lines += [f"unaccounted for: {len(found.unaccounted)}", f"workers that ended by themselves: {len(found.crashes)}"]
-    lines += [f"workers that did not end with 0: {len(found.unclean)}"]
-    lines += [f"dead letters kept: {found.kept}", f"most memory of Redis: {found.most_bytes / 2**20:.0f} MB"]
-    lines += [f"unaccounted for: {message[:500]!r}" for message in found.unaccounted[:SHOWN]]
-    lines += [f"ended by itself: {why}" for why in sorted(set(found.crashes))]
-    finish(lines, found.clean)
+        report = fuzz(options, folder, progress, minutes)
+    lines = [f"messages: {report.messages}, {report.messages / report.seconds:.0f} a second"]
+    lines += [f"answered: {report.answered}"]
+    lines += [f"dead-lettered, {reason}: {count}" for reason, count in sorted(report.dead.items())]
+    lines += [f"unaccounted for: {len(report.unaccounted)}", f"workers that ended by themselves: {len(report.crashes)}"]
+    lines += [f"workers that did not end with 0: {len(report.unclean)}"]
+    lines += [f"dead letters kept: {report.kept_letters}", f"most memory of Redis: {report.most_bytes / 2**20:.0f} MB"]
+    lines += [f"unaccounted for: {message[:500]!r}" for message in report.unaccounted[:SHOWN]]
+    lines += [f"ended by itself: {why}" for why in sorted(set(report.crashes))]
+    finish(lines, report.clean)
 
 
 @cli.command("latency")
@@ -140,14 +140,14 @@ def latency_command(
     """
     options = without_faults(jobs, seed, transport, workers=1)
     with folder_for(logs) as folder, progress_bar(blackholes) as progress:
-        found = latency(options, blackholes, folder, progress)
+        report = latency(options, blackholes, folder, progress)
     lines = [
         f"blackholes: {blackholes}",
-        *balance(found.audit),
-        f"a job took (median): {found.before * 1000:.1f} ms before, {found.after * 1000:.1f} ms after",
-        f"ratio: {found.ratio:.2f}, at most {MOST_RATIO}",
+        *balance(report.audit),
+        f"a job took (median): {1e3 * report.seconds_before:.1f} ms before, {1e3 * report.seconds_after:.1f} ms after",
+        f"ratio: {report.ratio:.2f}, at most {MOST_RATIO}",
     ]
-    finish(lines, found.clean)
+    finish(lines, report.clean)
 
 
 @cli.command("flood")
@@ -164,15 +164,15 @@ def flood_command(
     """
     options = without_faults(jobs, seed, transport)
     with folder_for(logs) as folder, progress_bar(ROUNDS) as progress:
-        found = flood(options, messages, folder, progress)
+        report = flood(options, messages, folder, progress)
     lines = [
-        f"messages with a priority: {messages}, {found.left} of them left at the end of a round",
-        *balance(found.audit),
-        f"dead letters of before that are kept: {found.letters} of {LETTERS}",
-        f"jobs a second: {found.alone:.1f} alone, {found.beside:.1f} beside the flood",
-        f"ratio: {found.ratio:.2f}, at least {LEAST_RATIO}",
+        f"messages with a priority: {messages}, {report.messages_left} of them left at the end of a round",
+        *balance(report.audit),
+        f"dead letters of before that are kept: {report.letters} of {LETTERS}",
+        f"jobs a second: {report.alone:.1f} alone, {report.beside:.1f} beside the flood",
+        f"ratio: {report.ratio:.2f}, at least {LEAST_RATIO}",
     ]
-    finish(lines, found.clean)
+    finish(lines, report.clean)
 
 
 @cli.command("grown")
@@ -186,14 +186,14 @@ def grown_command(
     """
     chosen_seed = chosen(seed)
     with progress_bar(messages) as progress:
-        found = measure_all(messages, chosen_seed, progress)
-    lines = [f"messages: {found.messages}, {found.messages / found.seconds:.0f} a second"]
+        report = measure_all(messages, chosen_seed, progress)
+    lines = [f"messages: {report.messages}, {report.messages / report.seconds:.0f} a second"]
     lines += [
-        f"slowest: {found.slowest[0]:.1f} ms for each MB or part, of {MILLISECONDS_A_MEGABYTE:g}: {found.slowest[1]}"
+        f"slowest: {report.slowest[0]:.1f} ms for each MB or part, of {MILLISECONDS_A_MEGABYTE:g}: {report.slowest[1]}"
     ]
-    lines += [f"largest: {found.largest[0]:.0f} MB more, of {MEGABYTES_A_MESSAGE:g}: {found.largest[1]}"]
-    lines += [f"wrong: {len(found.wrong)}", *found.wrong[:SHOWN]]
-    finish(lines, found.clean)
+    lines += [f"largest: {report.largest[0]:.0f} MB more, of {MEGABYTES_A_MESSAGE:g}: {report.largest[1]}"]
+    lines += [f"wrong: {len(report.wrong)}", *report.wrong[:SHOWN]]
+    finish(lines, report.clean)
 
 
 @cli.command("poison")
@@ -213,17 +213,17 @@ def poison_command(
     """
     options = without_faults(jobs, seed, transport)
     with folder_for(logs) as folder, progress_bar(jobs) as progress:
-        found = poison(options, poisoned, folder, progress)
-    before, beside = found.healthy_p99
+        report = poison(options, poisoned, folder, progress)
+    alone, beside = report.healthy_p99
     lines = [
-        f"poison jobs: {found.poison}, one among {int(jobs * (1 - ALONE_SHARE)) // found.poison} healthy",
-        f"most executions of one: {found.executions}",
-        f"not dead-lettered: {found.unanswered}",
-        f"healthy jobs lost: {len(found.audit.lost) + len(found.audit.stuck)}",
-        f"healthy jobs failed: {sum(found.audit.failures.values())}, wrong: {len(found.audit.wrong)}",
-        f"healthy p99 alone: {before:.2f} s, beside poison: {beside:.2f} s",
+        f"poison jobs: {report.poison}, one among {int(jobs * (1 - ALONE_SHARE)) // report.poison} healthy",
+        f"most executions of one: {report.executions}",
+        f"not dead-lettered: {report.unanswered}",
+        f"healthy jobs lost: {len(report.audit.lost) + len(report.audit.stuck)}",
+        f"healthy jobs failed: {sum(report.audit.failures.values())}, wrong: {len(report.audit.wrong)}",
+        f"healthy p99 alone: {alone:.2f} s, beside poison: {beside:.2f} s",
     ]
-    finish(lines, found.clean)
+    finish(lines, report.clean)
 
 
 @cli.command("rolling")
@@ -240,17 +240,17 @@ def rolling_command(
     """
     options = without_faults(jobs_each, seed, transport)
     with folder_for(logs) as folder, progress_bar(restarts) as progress:
-        found = rolling(options, restarts, folder, progress)
+        report = rolling(options, restarts, folder, progress)
     lines = [
         f"restarts: {restarts}",
-        *balance(found.audit),
-        f"wrong answers: {len(found.audit.wrong)}",
-        f"run more often than once: {found.duplicates}",
-        f"workers that did not shut down cleanly: {len(found.unclean)}",
-        f"workers that ended by themselves: {len(found.crashes)}",
-        f"seconds a stop took (p50, p99): {percentile(found.stops, 0.5):.1f}, {percentile(found.stops, 0.99):.1f}",
+        *balance(report.audit),
+        f"wrong answers: {len(report.audit.wrong)}",
+        f"run more often than once: {report.duplicates}",
+        f"workers that did not shut down cleanly: {len(report.unclean)}",
+        f"workers that ended by themselves: {len(report.crashes)}",
+        f"seconds a stop took (p50, p99): {percentile(report.stops, 0.5):.1f}, {percentile(report.stops, 0.99):.1f}",
     ]
-    finish(lines, found.clean)
+    finish(lines, report.clean)
 
 
 @cli.command("soak")
@@ -267,8 +267,8 @@ def soak_command(
     """
     options = without_faults(1, seed, transport)
     with folder_for(logs) as folder, progress_bar(int(minutes * 60)) as progress:
-        found = soak(options, minutes * 60, per_second, folder, progress)
-    last = found.samples[-1]
-    lines = balance(found.audit)
-    lines += [f"{name}: {drift:+.1%}, last {getattr(last, name)}" for name, drift in found.drift().items()]
-    finish(lines, found.clean)
+        report = soak(options, minutes * 60, per_second, folder, progress)
+    last_sample = report.samples[-1]
+    lines = balance(report.audit)
+    lines += [f"{name}: {drift:+.1%}, last {getattr(last_sample, name)}" for name, drift in report.drift().items()]
+    finish(lines, report.clean)

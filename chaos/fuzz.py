@@ -52,7 +52,7 @@ class FuzzReport:
         unaccounted: messages that are neither, whole.
         crashes: why workers ended by themselves.
         unclean: exit codes of workers that did not end with 0.
-        kept: dead letters that Redis still has.
+        kept_letters: dead letters that Redis still has.
         most_bytes: the most memory that Redis ever took.
         seconds: how long it took, once the workers were started.
     """
@@ -63,7 +63,7 @@ class FuzzReport:
     unaccounted: list[bytes] = field(default_factory=list)
     crashes: list[str] = field(default_factory=list)
     unclean: list[int] = field(default_factory=list)
-    kept: int = 0
+    kept_letters: int = 0
     most_bytes: int = 0
     seconds: float = 0.0
 
@@ -199,7 +199,7 @@ def fuzz(
     """
     oracle = Oracle(Corpus(rows=500))  # small: it is the messages that are tried
     fuzzer = Fuzzer(options.seed, Questions(options.seed, oracle))
-    found = FuzzReport()
+    report = FuzzReport()
     settings = {"RETRIEVAL_WORKER_WORKER__DEAD_LETTERS": str(DEAD_ENTRIES)}
     with (
         stage(options, oracle.corpus, folder, settings, proxied=False) as scene,
@@ -208,47 +208,47 @@ def fuzz(
     ):
         began, letter = time.monotonic(), "0-0"
         messages = _batch(fuzzer, 0, options.jobs)
-        while messages and (minutes is None or found.seconds < minutes * 60):
+        while messages and (minutes is None or report.seconds < minutes * 60):
             broker.lpush(QUEUE, *messages)
-            following = _batch(fuzzer, found.messages + len(messages), options.jobs)  # while the workers work
+            following = _batch(fuzzer, report.messages + len(messages), options.jobs)  # while the workers work
             drained(broker, scene.fleet.replace_ended)
-            letter = account(messages, broker, results, found, letter)
-            messages, found.seconds = following, time.monotonic() - began
-            tells = found.messages % TELL_EVERY == 0
-            progress(found.messages, f"{found.messages / found.seconds:.0f} a second" if tells else "")
-        found.kept = broker.xlen(DEAD)
-        found.most_bytes = broker.info("memory")["used_memory_peak"]
+            letter = account(messages, broker, results, report, letter)
+            messages, report.seconds = following, time.monotonic() - began
+            tells = report.messages % TELL_EVERY == 0
+            progress(report.messages, f"{report.messages / report.seconds:.0f} a second" if tells else "")
+        report.kept_letters = broker.xlen(DEAD)
+        report.most_bytes = broker.info("memory")["used_memory_peak"]
         scene.fleet.stop()
-        found.crashes, found.unclean = scene.fleet.crashes, scene.fleet.unclean
-    return found
+        report.crashes, report.unclean = scene.fleet.crashes, scene.fleet.unclean
+    return report
 
 
-def _batch(fuzzer: Fuzzer, first: int, end: int) -> list[bytes]:
-    return [fuzzer.message(number) for number in range(first, min(first + BATCH, end))]
+def _batch(fuzzer: Fuzzer, start: int, end: int) -> list[bytes]:
+    return [fuzzer.message(number) for number in range(start, min(start + BATCH, end))]
 
 
 def drained(broker: redis.Redis, replace_ended: Callable[[], None]) -> bool:
     """Wait until no message is queued or unacknowledged; False if their number stops falling."""
     fewest, deadline = BATCH + 1, time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
-        left: Any = broker.eval(_LEFT, 1, QUEUE)
-        if not left:
+        remaining: Any = broker.eval(_LEFT, 1, QUEUE)
+        if not remaining:
             return True
-        if left < fewest:
-            fewest, deadline = left, time.monotonic() + SETTLE_SECONDS
+        if remaining < fewest:
+            fewest, deadline = remaining, time.monotonic() + SETTLE_SECONDS
         replace_ended()
         time.sleep(0.02)
     return False
 
 
-def account(messages: list[bytes], broker: redis.Redis, results: redis.Redis, found: FuzzReport, letter: str) -> str:
+def account(messages: list[bytes], broker: redis.Redis, results: redis.Redis, report: FuzzReport, letter: str) -> str:
     """Return the place of each message of a batch, and delete their results.
 
     Args:
         messages: the batch.
         broker: has the dead letters.
         results: has the results.
-        found: is added to.
+        report: is added to.
         letter: the last dead letter of the batch before.
 
     Returns:
@@ -258,21 +258,21 @@ def account(messages: list[bytes], broker: redis.Redis, results: redis.Redis, fo
     reasons = defaultdict(list)
     for _, fields in letters:
         reasons[fields[b"digest"]].append(fields[b"reason"].decode())
-    others = []
+    messages_without_letter = []
     for message in messages:
         of_this = reasons[b"sha256:" + hashlib.sha256(message).hexdigest().encode()]
         if of_this:
-            found.dead[of_this.pop()] += 1
+            report.dead[of_this.pop()] += 1
         else:
-            others.append(message)
+            messages_without_letter.append(message)
     with results.pipeline(transaction=False) as pipe:
-        for message in others:
+        for message in messages_without_letter:
             pipe.exists(f"celery-task-meta-{_task_id(message)}")  # of a message without an id there is no result
-        for message, answered in zip(others, pipe.execute(), strict=True):
-            found.answered += answered
+        for message, answered in zip(messages_without_letter, pipe.execute(), strict=True):
+            report.answered += answered
             if not answered:
-                found.unaccounted.append(message)
-    found.messages += len(messages)
+                report.unaccounted.append(message)
+    report.messages += len(messages)
     results.flushdb()
     return letters[-1][0].decode() if letters else letter
 

@@ -37,7 +37,7 @@ REFUSAL = Refusal("malformed", InvalidJob("expected a string", "body"))
 TOKEN = b"eyJhbGciOiJIUzI1NiJ9.eyJ1c2VyX2lkIjoiYWxpY2UifQ.c2lnbmF0dXJl"
 _TRACES = (
     *(TOKEN.split(b".")[1:]),
-    *(base64.b64encode(bytes(before) + TOKEN.split(b".")[1])[4:-4] for before in range(3)),
+    *(base64.b64encode(bytes(shift) + TOKEN.split(b".")[1])[4:-4] for shift in range(3)),
 )
 
 
@@ -83,8 +83,8 @@ def grow(seed: int, number: int) -> GrownMessage:
         room = int(2 ** chance.uniform(14, 20))
     if number % 20_000 == 0:
         room = RULES.max_bytes * 2 // 3
-    parts = [UNITS[name] * max(1, room // len(names) // len(UNITS[name])) for name in names]
-    raw = bytearray(b"".join(parts))
+    repeated_units = [UNITS[name] * max(1, room // len(names) // len(UNITS[name])) for name in names]
+    raw = bytearray(b"".join(repeated_units))
     if chance.random() < 1 / 4:
         field_of = chance.choice((b'"principal_token": "%b"', b"%b", rb"\"principal_token\": \"%b\"")) % TOKEN
         place = chance.randrange(len(raw) + 1)
@@ -102,9 +102,9 @@ def grow(seed: int, number: int) -> GrownMessage:
 def look(raw: bytes) -> bytes:
     """Inspect a message as the main process does; return what would be stored of it."""
     inspect(raw, RULES, NOW)
-    kept: bytes = compose(raw, REFUSAL, RULES, NOW)["original"]
-    summarise(arguments(kept))
-    return kept
+    original: bytes = compose(raw, REFUSAL, RULES, NOW)["original"]
+    summarise(arguments(original))
+    return original
 
 
 def measure_all(messages: int, seed: int, progress: Callable[[int, str], None]) -> GrowthReport:
@@ -115,35 +115,35 @@ def measure_all(messages: int, seed: int, progress: Callable[[int, str], None]) 
         seed: of what they are.
         progress: called with the number of messages done.
     """
-    found, began, before = GrowthReport(), time.monotonic(), _kilobytes("VmRSS")
-    again: list[int] = []
+    report, began, memory_before = GrowthReport(), time.monotonic(), _kilobytes("VmRSS")
+    slow_numbers: list[int] = []
     for number in range(messages):
         message = grow(seed, number)
         name = _name(message, seed, number)
         try:
             pace = _pace(message.raw)
             if pace > MILLISECONDS_A_MEGABYTE:
-                again.append(number)
+                slow_numbers.append(number)
             else:
-                found.slowest = max(found.slowest, (pace, name))
+                report.slowest = max(report.slowest, (pace, name))
             if len(message.raw) >= MEASURED_BYTES:
-                found.largest = max(found.largest, (_memory(message.raw, before), name))
-            kept = look(message.raw) if "a token" in message.shape else b""
+                report.largest = max(report.largest, (_memory(message.raw, memory_before), name))
+            original = look(message.raw) if "a token" in message.shape else b""
         except Exception as error:  # noqa: BLE001 -- whatever it is, it would have ended a worker
-            found.wrong.append(f"{type(error).__name__}: {name}")
+            report.wrong.append(f"{type(error).__name__}: {name}")
         else:
-            if any(trace in kept for trace in _TRACES):
-                found.wrong.append(f"a token was kept: {name}")
-        found.messages += 1
-        if found.messages % TELL_EVERY == 0:
-            progress(found.messages, f"worst {found.slowest[0]:.1f} ms a MB")
-        elif found.messages % 1000 == 0:
-            progress(found.messages, "")
-    for number in again:
+            if any(trace in original for trace in _TRACES):
+                report.wrong.append(f"a token was kept: {name}")
+        report.messages += 1
+        if report.messages % TELL_EVERY == 0:
+            progress(report.messages, f"worst {report.slowest[0]:.1f} ms a MB")
+        elif report.messages % 1000 == 0:
+            progress(report.messages, "")
+    for number in slow_numbers:
         message = grow(seed, number)
-        found.slowest = max(found.slowest, (_pace(message.raw), _name(message, seed, number)))
-    found.seconds = time.monotonic() - began
-    return found
+        report.slowest = max(report.slowest, (_pace(message.raw), _name(message, seed, number)))
+    report.seconds = time.monotonic() - began
+    return report
 
 
 def _name(message: GrownMessage, seed: int, number: int) -> str:
@@ -170,10 +170,10 @@ def _kilobytes(name: str) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)
 
 
-def _memory(raw: bytes, before: int) -> float:
+def _memory(raw: bytes, memory_before: int) -> float:
     """Megabytes above what this process had before its first message: what is freed may stay with it."""
     reset = Path("/proc/self/clear_refs")
     if reset.exists():
         reset.write_text("5")  # the peak begins again at what is now
     look(raw)
-    return (_kilobytes("VmHWM") - before) / 1024
+    return (_kilobytes("VmHWM") - memory_before) / 1024

@@ -22,8 +22,8 @@ class History:
     def invoke(self, question: Question) -> None:
         """A job is about to be sent."""
         if self._file is not None:
-            asked = json.dumps([question.task, question.job], sort_keys=True).encode()
-            self._write("invoke", "producer", id=question.task_id, question=hashlib.sha256(asked).hexdigest())
+            question_text = json.dumps([question.task, question.job], sort_keys=True).encode()
+            self._write("invoke", "producer", id=question.task_id, question=hashlib.sha256(question_text).hexdigest())
 
     def sent(self, task_id: str, error: str, *, is_known: bool) -> None:
         """A job is certainly not in the queue, or that is unknown."""
@@ -31,16 +31,16 @@ class History:
 
     def outcome(self, task_id: str, digest: bytes, *, wrong: str = "", failure: str = "") -> None:
         """An outcome was seen."""
-        said = {"error": failure} if failure else {}
-        said |= {"wrong": wrong} if wrong else {}
-        self._write("fail" if failure else "ok", "results", id=task_id, answer=digest.hex(), **said)
+        fields = {"error": failure} if failure else {}
+        fields |= {"wrong": wrong} if wrong else {}
+        self._write("fail" if failure else "ok", "results", id=task_id, answer=digest.hex(), **fields)
 
     def fault(self, fault: str, event: str) -> None:
         """A fault begins or ends."""
         self._write("info", "nemesis", fault=fault, event=event)
 
-    def _write(self, kind: str, process: str, **said: str) -> None:
+    def _write(self, kind: str, process: str, **fields: str) -> None:
         if self._file is not None:
             with self._lock:
                 at = round(time.monotonic(), 4)
-                self._file.write(json.dumps({"type": kind, "process": process, "time": at, **said}) + "\n")
+                self._file.write(json.dumps({"type": kind, "process": process, "time": at, **fields}) + "\n")

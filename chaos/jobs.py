@@ -126,8 +126,8 @@ def sleep_of(task_id: str) -> tuple[int, bool]:
     >>> sleep_of("chaos-7-9130012"), sleep_of("chaos-7-0000012")
     ((30, True), (0, False))
     """
-    found = _SLEEPER.fullmatch(task_id)
-    return (int(found[2]), found[1] == "1") if found else (0, False)
+    match = _SLEEPER.fullmatch(task_id)
+    return (int(match[2]), match[1] == "1") if match else (0, False)
 
 
 def envelope(task_id: str, task: str, body: str) -> bytes:

@@ -32,18 +32,18 @@ class LatencyReport:
 
     Attributes:
         audit: the ledger's balance.
-        before: median seconds of a job, one at a time, before the first blackhole.
-        after: and after the last.
+        seconds_before: median seconds of a job, one at a time, before the first blackhole.
+        seconds_after: and after the last.
     """
 
     audit: Audit
-    before: float
-    after: float
+    seconds_before: float
+    seconds_after: float
 
     @property
     def ratio(self) -> float:
         """Time of a job after the failures, divided by its time before."""
-        return self.after / self.before
+        return self.seconds_after / self.seconds_before
 
     @property
     def clean(self) -> bool:
@@ -72,7 +72,7 @@ def latency(options: RunOptions, blackholes: int, folder: Path, progress: Callab
                 return [_one(producer, ledger, options.patience) for _ in range(count)]
 
             take(WARM_UP)
-            before = median(take(options.jobs))
+            seconds_before = median(take(options.jobs))
             for number in range(blackholes):
                 progress(number, "network silent after a fork")
                 replace_pool_processes(scene, number)
@@ -81,17 +81,17 @@ def latency(options: RunOptions, blackholes: int, folder: Path, progress: Callab
                 take(1)
                 scene.fleet.replace_ended()
             take(WARM_UP)
-            after = median(take(options.jobs))
+            seconds_after = median(take(options.jobs))
             scene.fleet.stop()
             watcher.finish()
         waiting, held = holdings(scene.redis)
-        return LatencyReport(audit(ledger.entries(), waiting | held), before, after)
+        return LatencyReport(audit(ledger.entries(), waiting | held), seconds_before, seconds_after)
 
 
 def _one(producer: Producer, ledger: Ledger, patience: float) -> float:
     """Return the seconds from a job to its answer."""
-    done = ledger.done
+    answered_before = ledger.done
     started = time.monotonic()
     producer.burst(1)
-    ledger.wait_for_done(done + 1, patience)
+    ledger.wait_for_done(answered_before + 1, patience)
     return time.monotonic() - started

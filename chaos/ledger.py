@@ -36,7 +36,7 @@ class Entry:
     Attributes:
         question: what was asked.
         submitted: when Redis acknowledged it (monotonic seconds); None: it never did, so it may be there or not.
-        done: when its result was first seen.
+        answered_at: when its result was first seen.
         verdict: what became of it.
         reasons: why it is wrong, or the class of its failure.
         digest: of the first result seen, without what may differ from try to try.
@@ -44,7 +44,7 @@ class Entry:
 
     question: Question
     submitted: float | None
-    done: float | None = None
+    answered_at: float | None = None
     verdict: Verdict = Verdict.OPEN
     reasons: list[str] = field(default_factory=list)
     digest: bytes = b""
@@ -80,7 +80,7 @@ class Ledger:
         """Record a job's first result."""
         with self._lock:
             entry = self._entries[task_id]
-            entry.done, entry.verdict, entry.reasons, entry.digest = at, verdict, reasons, digest
+            entry.answered_at, entry.verdict, entry.reasons, entry.digest = at, verdict, reasons, digest
             if self._open.pop(task_id, None) is not None:
                 self._done += 1
             wrong = ("foreign" if "foreign" in reasons else "; ".join(reasons)) if verdict is Verdict.WRONG else ""

@@ -83,9 +83,9 @@ class Oracle:
         chunks = answer.get("chunks")
         if not isinstance(chunks, list):
             return ["no chunks"]
-        found = [self._by_id.get(str(chunk.get("chunk_id"))) for chunk in chunks]
-        wrong = ["foreign"] if any(row is None or not row.visible_to(expected.user) for row in found) else []
-        if [row and row.chunk_id for row in found] != [row.chunk_id for row in expected.chunks]:
+        rows = [self._by_id.get(str(chunk.get("chunk_id"))) for chunk in chunks]
+        wrong = ["foreign"] if any(row is None or not row.visible_to(expected.user) for row in rows) else []
+        if [row and row.chunk_id for row in rows] != [row.chunk_id for row in expected.chunks]:
             return [*wrong, "other chunks, or in another order"]
         if [chunk["text"] for chunk in chunks] != [row.text for row in expected.chunks]:
             wrong.append("other text")

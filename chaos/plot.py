@@ -36,7 +36,7 @@ def plot(outcome: Outcome, path: Path) -> None:
     """
     width = max(1.0, outcome.seconds / MOST_BINS)
     edges = np.arange(0.0, outcome.seconds + width, width)
-    counts, _ = np.histogram(np.array(outcome.done) - outcome.started, edges)
+    counts, _ = np.histogram(np.array(outcome.answer_times) - outcome.started, edges)
     with mpl.rc_context({"svg.hashsalt": "chaos", "svg.fonttype": "none", "font.size": 9}):
         canvas = Canvas(figsize=(11, 4.2), layout="constrained")
         upper, lower = canvas.subplots(2, 1, sharex=True, height_ratios=[3, 1])
@@ -45,9 +45,9 @@ def plot(outcome: Outcome, path: Path) -> None:
         upper.set_ylabel("jobs done per second")
         upper.set_ylim(bottom=0)
         for place, (name, colour) in enumerate(COLOURS.items()):
-            ones = [one for one in outcome.fault_records if family(one.fault.kind) == name]
-            starts = [one.began - outcome.started for one in ones]
-            lasting = [max(one.ended - one.began, width / 2) for one in ones]
+            records = [record for record in outcome.fault_records if family(record.fault.kind) == name]
+            starts = [record.began - outcome.started for record in records]
+            lasting = [max(record.ended - record.began, width / 2) for record in records]
             lower.broken_barh([*zip(starts, lasting, strict=True)], (place - 0.4, 0.8), color=colour, alpha=0.8)
         lower.set_yticks(range(len(COLOURS)), list(COLOURS))
         lower.invert_yaxis()

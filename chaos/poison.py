@@ -58,8 +58,8 @@ class PoisonReport:
     @property
     def clean(self) -> bool:
         """True if poison jobs were dead-lettered, and the others were answered about as soon as without them."""
-        before, beside = self.healthy_p99
-        bounded = self.executions <= MOST_EXECUTIONS and beside <= MOST_SLOWER * before
+        alone, beside = self.healthy_p99
+        bounded = self.executions <= MOST_EXECUTIONS and beside <= MOST_SLOWER * alone
         return self.audit.clean and not self.unanswered and bounded
 
 
@@ -85,8 +85,8 @@ def poison(options: RunOptions, count: int, folder: Path, progress: Callable[[in
             Producer(scene.redis, Questions(options.seed, oracle), options.jobs, ledger, options.most_open),
             scene.redis.client() as broker,
         ):
-            for done in range(0, alone_jobs, 100):
-                ledger.wait_for_done(done, SETTLE_SECONDS)
+            for count_done in range(0, alone_jobs, 100):
+                ledger.wait_for_done(count_done, SETTLE_SECONDS)
                 progress(ledger.done, "healthy jobs alone")
             ledger.wait_for_done(alone_jobs, SETTLE_SECONDS)
             since = time.monotonic()
@@ -101,14 +101,14 @@ def poison(options: RunOptions, count: int, folder: Path, progress: Callable[[in
                 options.jobs,
                 lambda: len(diary.read_text().split()),
                 2 * MOST_EXECUTIONS * count,
-                lambda left: progress(ledger.done, f"{left} poison jobs left"),
+                lambda remaining: progress(ledger.done, f"{remaining} poison jobs left"),
             )
             scene.fleet.stop()
             watcher.finish()
             waiting, held = holdings(scene.redis)
             unanswered = _unanswered(scene.results, count)
-    entries = [entry for entry in ledger.entries() if entry.done is not None and entry.submitted is not None]
-    waits = [(entry.submitted or 0.0, (entry.done or 0.0) - (entry.submitted or 0.0)) for entry in entries]
+    entries = [entry for entry in ledger.entries() if entry.answered_at is not None and entry.submitted is not None]
+    waits = [(entry.submitted or 0.0, (entry.answered_at or 0.0) - (entry.submitted or 0.0)) for entry in entries]
     # What came in while the first processes started waited for them.
     alone = [wait for at, wait in waits[alone_jobs // 2 :] if at < since]
     beside = [wait for at, wait in waits if at >= since]
@@ -134,18 +134,18 @@ def _settle(
 
     Poison comes back in turns: all of it is run again and again before the first of it is given up.
     """
-    before, deadline = (0, 0, 0), time.monotonic() + SETTLE_SECONDS
+    earlier_counts, deadline = (0, 0, 0), time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline and runs() <= most_runs:
         ledger.wait_for_done(jobs, 5.0)
-        left = len(set().union(*holdings(server)))
+        message_count = len(set().union(*holdings(server)))
         unanswered = jobs - ledger.done
-        if not (left or unanswered):
+        if not (message_count or unanswered):
             return
-        now = (left, unanswered, runs())
-        if now != before:
-            before, deadline = now, time.monotonic() + SETTLE_SECONDS
-        progress(left)
-        time.sleep(5.0 if left else 0.5)
+        counts = (message_count, unanswered, runs())
+        if counts != earlier_counts:
+            earlier_counts, deadline = counts, time.monotonic() + SETTLE_SECONDS
+        progress(message_count)
+        time.sleep(5.0 if message_count else 0.5)
 
 
 def _unanswered(server: RedisServer, count: int) -> int:

@@ -80,14 +80,14 @@ class Proxy:
         self._call(self._close)
 
     def _call(self, act: Callable[[], object]) -> None:
-        done = threading.Event()
+        has_acted = threading.Event()
 
         def acting() -> None:
             act()
-            self._loop.call_soon(done.set)  # after the closing of what `act` aborted: that is the loop's next step
+            self._loop.call_soon(has_acted.set)  # after the closing of what `act` aborted: that is the loop's next step
 
         self._loop.call_soon_threadsafe(acting)
-        done.wait()
+        has_acted.wait()
 
     def _swallow(self) -> None:
         self._mode = Mode.SWALLOW
@@ -136,11 +136,11 @@ class _Pair:
             end.reset()
         self.proxy._pairs.discard(self)  # noqa: SLF001 -- one module, one thread
 
-    def ended(self, by: _ProxyEnd) -> None:
+    def ended(self, ended_end: _ProxyEnd) -> None:
         """Close the other end as well, unless the pair is cut."""
         if not self.is_cut:
             for end in self.ends:
-                if end is not by:
+                if end is not ended_end:
                     end.close()
         if all(end.is_closed for end in self.ends):
             self.proxy._pairs.discard(self)  # noqa: SLF001 -- one module, one thread

@@ -109,7 +109,7 @@ class RabbitServer(RedisServer):
             raise ForeignServerError(f"{self._pid_file} names process {pid}, which is not of this run")
         return pid
 
-    def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
+    def kill(self, signal_number: signal.Signals = signal.SIGKILL) -> None:
         """End it."""
-        os.kill(self.check_pid(), how)
+        os.kill(self.check_pid(), signal_number)
         self.process.wait(GONE_SECONDS)

@@ -41,22 +41,22 @@ class Traffic:
     """Times of submissions and of answers, each in order; without the jobs of a dead worker."""
 
     submitted: list[float]
-    done: list[float]
+    answer_times: list[float]
 
     def answered(self, start: float, end: float) -> int:
         """Return the number of answers in an interval."""
-        return bisect_left(self.done, end) - bisect_left(self.done, start)
+        return bisect_left(self.answer_times, end) - bisect_left(self.answer_times, start)
 
     def offered(self, start: float, end: float) -> int:
         """Return the number of jobs that could be answered in an interval: those open at its start, and new ones."""
-        return bisect_left(self.submitted, end) - bisect_left(self.done, start)
+        return bisect_left(self.submitted, end) - bisect_left(self.answer_times, start)
 
     def rate_is_back(self, began: float, ended: float) -> float | None:
         """Return when answers were as fast as before a fault, or as fast as jobs came; None if never."""
         usual = self.answered(began - BEFORE_SECONDS, began) * WINDOW_SECONDS / BEFORE_SECONDS
-        for start in (ended, *self.done[bisect_left(self.done, ended) :]):
-            wanted = min(usual, self.offered(start, start + WINDOW_SECONDS))
-            if self.answered(start, start + WINDOW_SECONDS) >= RATE_SHARE * wanted:
+        for start in (ended, *self.answer_times[bisect_left(self.answer_times, ended) :]):
+            expected = min(usual, self.offered(start, start + WINDOW_SECONDS))
+            if self.answered(start, start + WINDOW_SECONDS) >= RATE_SHARE * expected:
                 return start
         return None
 
@@ -69,45 +69,49 @@ def measure(fault_records: list[FaultRecord], entries: Iterable[Entry]) -> None:
     not recovered, is not counted. Every other fault is felt from its end, by all jobs that were open when it began,
     but for those that a dead worker held.
     """
-    known = {entry.question.task_id: entry for entry in entries}
-    done_at = {task_id: entry.done for task_id, entry in known.items() if entry.done is not None}
-    of_workers = [one for one in fault_records if one.fault.kind.takes_worker]
-    by_dead = set().union(*(one.held for one in of_workers))
-    free = [entry for task_id, entry in known.items() if task_id not in by_dead]
+    entries_by_id = {entry.question.task_id: entry for entry in entries}
+    done_at = {task_id: entry.answered_at for task_id, entry in entries_by_id.items() if entry.answered_at is not None}
+    of_workers = [record for record in fault_records if record.fault.kind.takes_worker]
+    by_dead = set().union(*(record.held for record in of_workers))
+    free = [entry for task_id, entry in entries_by_id.items() if task_id not in by_dead]
     traffic = Traffic(
         sorted(entry.submitted for entry in free if entry.submitted is not None),
-        sorted(entry.done for entry in free if entry.done is not None and entry.submitted is not None),
+        sorted(entry.answered_at for entry in free if entry.answered_at is not None and entry.submitted is not None),
     )
-    others = [one for one in fault_records if not one.fault.kind.takes_worker and one.fault.kind not in _NOT_MEASURED]
-    for one in others:
-        one.back = _felt(one, one.open - by_dead, one.ended, done_at, traffic, [])
-    away = [(one.began, one.ended + (one.back or 0.0)) for one in others]
-    again: set[str] = set()
-    for one in reversed(of_workers):
-        mine = one.held - again
-        again |= one.held
+    of_servers = [
+        record
+        for record in fault_records
+        if not record.fault.kind.takes_worker and record.fault.kind not in _NOT_MEASURED
+    ]
+    for record in of_servers:
+        record.back = _felt(record, record.open - by_dead, record.ended, done_at, traffic, [])
+    away = [(record.began, record.ended + (record.back or 0.0)) for record in of_servers]
+    hurt_later: set[str] = set()
+    for record in reversed(of_workers):
+        mine = record.held - hurt_later
+        hurt_later |= record.held
         if mine:
-            one.back = _felt(one, mine, one.began, done_at, traffic, away)
+            record.back = _felt(record, mine, record.began, done_at, traffic, away)
 
 
 def _felt(
-    one: FaultRecord,
+    record: FaultRecord,
     mine: set[str],
     since: float,
     done_at: Mapping[str, float],
     traffic: Traffic,
     away: list[tuple[float, float]],
 ) -> float | None:
-    rate_back = traffic.rate_is_back(one.began, since)
+    rate_back = traffic.rate_is_back(record.began, since)
     if rate_back is None or not mine <= done_at.keys():
         return None
-    last = max([since, rate_back, *(done_at[task_id] for task_id in mine)])
-    return last - since - sum(max(0.0, min(last, end) - max(since, start)) for start, end in away)
+    recovered_at = max([since, rate_back, *(done_at[task_id] for task_id in mine)])
+    return recovered_at - since - sum(max(0.0, min(recovered_at, end) - max(since, start)) for start, end in away)
 
 
 def met_work(fault_records: Iterable[FaultRecord]) -> int:
     """Return the number of faults that began while a job was open."""
-    return sum(bool(one.open) for one in fault_records)
+    return sum(bool(record.open) for record in fault_records)
 
 
 def too_idle(fault_records: list[FaultRecord]) -> bool:

@@ -34,8 +34,12 @@ def percentile(values: Sequence[float], share: float) -> float:
 def figures(outcome: Outcome) -> list[tuple[str, str]]:
     """Name and value of each figure."""
     audit, options = outcome.audit, outcome.options
-    most = outcome.most_duplicates
-    bound = "no bound: results could not be stored" if most is None else f"at most {most} are explained by the faults"
+    most_duplicates = outcome.most_duplicates
+    bound = (
+        "no bound: results could not be stored"
+        if most_duplicates is None
+        else f"at most {most_duplicates} are explained by the faults"
+    )
     rows = [
         ("transport, seed", f"{options.transport}, {options.seed}"),
         ("workers × processes", f"{options.workers} × {options.concurrency}"),
@@ -68,10 +72,10 @@ def figures(outcome: Outcome) -> list[tuple[str, str]]:
 
 def _fleet(outcome: Outcome) -> str:
     options = outcome.options
-    said = ["results on a Redis of their own" if options.own_results else "one Redis"]
-    said += [f"pool processes replaced after {options.recycle} jobs"] if options.recycle else []
-    said += [f"two of three clocks wrong by {options.skew:.0f} s"] if options.skew else []
-    return ", ".join(said)
+    phrases = ["results on a Redis of their own" if options.own_results else "one Redis"]
+    phrases += [f"pool processes replaced after {options.recycle} jobs"] if options.recycle else []
+    phrases += [f"two of three clocks wrong by {options.skew:.0f} s"] if options.skew else []
+    return ", ".join(phrases)
 
 
 def _counts(counts: dict[str, int]) -> str:
@@ -85,18 +89,18 @@ def _codes(codes: list[int]) -> str:
 def by_kind(fault_records: Iterable[FaultRecord]) -> list[tuple[Kind, list[FaultRecord]]]:
     """Group faults by kind, in the order of `Kind`."""
     kinds: dict[Kind, list[FaultRecord]] = defaultdict(list)
-    for one in fault_records:
-        kinds[one.fault.kind].append(one)
+    for record in fault_records:
+        kinds[record.fault.kind].append(record)
     return [(kind, kinds[kind]) for kind in Kind if kind in kinds]
 
 
 def recovery_rows(fault_records: Iterable[FaultRecord]) -> list[tuple[str, int, str, str, str]]:
     """Return (kind, count, p50 and p99 of the recovery seconds, goal) of each kind of fault in the run."""
     rows = []
-    for kind, ones in by_kind(fault_records):
-        backs = [one.back for one in ones if one.back is not None]
-        some = [f"{percentile(backs, share):.1f}" for share in (0.5, 0.99)] if backs else ["–", "–"]
-        rows.append((kind.value, len(ones), some[0], some[1], _goal(kind, backs)))
+    for kind, records in by_kind(fault_records):
+        backs = [record.back for record in records if record.back is not None]
+        percentiles = [f"{percentile(backs, share):.1f}" for share in (0.5, 0.99)] if backs else ["–", "–"]
+        rows.append((kind.value, len(records), percentiles[0], percentiles[1], _goal(kind, backs)))
     return rows
 
 
@@ -167,15 +171,17 @@ def numbers(outcome: Outcome) -> dict[str, int]:
 
 def summary(outcomes: Sequence[Outcome]) -> str:
     """Return one line for each run."""
-    lines = [f"{one.options.seed}, {one.options.transport}: {_in_words(numbers(one))}" for one in outcomes]
+    lines = [
+        f"{outcome.options.seed}, {outcome.options.transport}: {_in_words(numbers(outcome))}" for outcome in outcomes
+    ]
     return "\n".join(["", *lines])
 
 
 def append(outcome: Outcome, file: Path) -> None:
     """Append a run's numbers to a file of runs, one JSON object a line."""
-    said = {"seed": outcome.options.seed, "transport": outcome.options.transport, **numbers(outcome)}
+    run_numbers = {"seed": outcome.options.seed, "transport": outcome.options.transport, **numbers(outcome)}
     with file.open("a", encoding="utf-8") as runs:
-        runs.write(json.dumps(said) + "\n")
+        runs.write(json.dumps(run_numbers) + "\n")
 
 
 def total(file: Path) -> str:

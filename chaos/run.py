@@ -46,7 +46,7 @@ class Outcome:
         left_out: what this machine does not allow.
         started: when the first job could be submitted (monotonic seconds).
         seconds: how long it took from then on.
-        done: when each answer was seen.
+        answer_times: when each answer was seen.
         duplicates: jobs that ran to their end more often than once, counted as often.
         most_duplicates: how many there may be: a fault can interrupt as many jobs as processes lose their hold of one;
             None: no bound, as results could not be stored for a time.
@@ -63,7 +63,7 @@ class Outcome:
     left_out: set[str]
     started: float
     seconds: float
-    done: list[float]
+    answer_times: list[float]
     duplicates: int
     most_duplicates: int | None
     refused: int
@@ -179,10 +179,10 @@ class Run:
     def _trickle(self, place: int, seconds: float) -> int:
         """Let jobs come evenly while a fault lasts, and hold others back for the next; how many come at once then."""
         until = self.faults[place].after if place < len(self.faults) else self.options.jobs
-        some = share(self.producer.acknowledged, until, seconds)
-        self.producer.allow(some.trickle, some.per_second)
-        self._wanted = self.ledger.done + some.trickle // 2
-        return some.burst
+        job_share = share(self.producer.acknowledged, until, seconds)
+        self.producer.allow(job_share.trickle, job_share.per_second)
+        self._wanted = self.ledger.done + job_share.trickle // 2
+        return job_share.burst
 
     def _is_due(self) -> bool:
         """Return whether the next fault is due: its jobs were submitted, and work continued since the last one."""
@@ -203,47 +203,47 @@ class Run:
 
     def _open(self) -> set[str]:
         """Return the jobs without an answer, except those that a failed worker held: these wait for it."""
-        return set(self.ledger.open).difference(*(one.held for one in self.fault_records))
+        return set(self.ledger.open).difference(*(record.held for record in self.fault_records))
 
     def _wait(self, ready: Callable[[], bool], patience: float) -> bool:
         """Wait until ``ready``; False if no job was answered for that many seconds, or one is certainly lost."""
         seen, since = self.ledger.done, time.monotonic()
         while not ready():
-            now = time.monotonic()
+            current_time = time.monotonic()
             if self.ledger.done != seen:
-                seen, since = self.ledger.done, now
-            if now - since > patience or self._lost:
+                seen, since = self.ledger.done, current_time
+            if current_time - since > patience or self._lost:
                 return False
             self.ledger.wait_for_done(seen + 1, LOOK_SECONDS)
-            self._replace_and_watch(now)
+            self._replace_and_watch(current_time)
         return True
 
-    def _replace_and_watch(self, now: float) -> None:
-        if now - self._looked < LOOK_SECONDS:
+    def _replace_and_watch(self, current_time: float) -> None:
+        if current_time - self._looked < LOOK_SECONDS:
             return
-        self._looked = now
+        self._looked = current_time
         for thread in (self.watcher, self.producer):
             if thread.error is not None:
                 raise thread.error
         self.scene.fleet.replace_ended()
         self.progress(self.ledger.done, "")
         if self.options.stop_at_first_loss:
-            self._lost = self._lost or self._is_one_lost(now)
+            self._lost = self._lost or self._is_one_lost(current_time)
 
-    def _is_one_lost(self, now: float) -> bool:
+    def _is_one_lost(self, current_time: float) -> bool:
         """Return whether a job was missing from Redis twice, long after it was submitted."""
         old = {
             entry.question.task_id
             for task_id in self.ledger.open
             for entry in [self.ledger.entry(task_id)]
-            if entry is not None and entry.submitted is not None and now - entry.submitted > SUSPECT_SECONDS
+            if entry is not None and entry.submitted is not None and current_time - entry.submitted > SUSPECT_SECONDS
         }
         if not old:
             return False
         with contextlib.suppress(Exception):  # Redis is being hurt
             waiting, held = holdings(self.scene.redis)
-            before, self._suspects = self._suspects, old - waiting - held
-            return bool(before & self._suspects & set(self.ledger.open))
+            earlier_suspects, self._suspects = self._suspects, old - waiting - held
+            return bool(earlier_suspects & self._suspects & set(self.ledger.open))
         return False
 
     def _redis_is_empty(self) -> bool:
@@ -260,7 +260,7 @@ class Run:
         self.watcher.finish()
         waiting, held = holdings(self.scene.redis)
         entries = self.ledger.entries()
-        done_at = {entry.question.task_id: entry.done for entry in entries if entry.done is not None}
+        done_at = {entry.question.task_id: entry.answered_at for entry in entries if entry.answered_at is not None}
         measure(self.fault_records, entries)
         ran = executions(fleet.logs)
         return Outcome(
@@ -270,7 +270,7 @@ class Run:
             left_out=self.left_out,
             started=self.started,
             seconds=self.seconds,
-            done=sorted(done_at.values()),
+            answer_times=sorted(done_at.values()),
             duplicates=sum(count - 1 for count in ran.values()),
             most_duplicates=self._most_duplicates(),
             refused=self.ledger.refused,
@@ -292,7 +292,7 @@ class Run:
         return set().union(*(server.denied for server in servers))
 
     def _most_duplicates(self) -> int | None:
-        if any(one.fault.kind is Kind.RESULTS_AWAY for one in self.fault_records):
+        if any(record.fault.kind is Kind.RESULTS_AWAY for record in self.fault_records):
             return None
         return sum(map(self._most_interrupted, self.fault_records))
 
@@ -317,5 +317,5 @@ class Run:
                 "SELECT run_id FROM retrieval.runs JOIN retrieval.run_records ON run = id WHERE run_id = ANY(%s)",
                 (task_ids,),
             ).fetchall()
-        found = [str(row[0]) for row in rows]
-        return len(found) - len(set(found)) + len(set(task_ids) - set(found))
+        run_ids = [str(row[0]) for row in rows]
+        return len(run_ids) - len(set(run_ids)) + len(set(task_ids) - set(run_ids))

@@ -111,19 +111,19 @@ class RedisServer:
         """
         try:
             with self.client() as client:
-                said: dict[str, Any] = client.info("server")
+                server_info: dict[str, Any] = client.info("server")
         except redis.AuthenticationError:
             raise ForeignServerError(f"Redis on port {self.port} has other users") from None
-        if said["process_id"] != self.process.pid:
+        if server_info["process_id"] != self.process.pid:
             raise ForeignServerError(
-                f"Redis on port {self.port} is process {said['process_id']}, not {self.process.pid}"
+                f"Redis on port {self.port} is process {server_info['process_id']}, not {self.process.pid}"
             )
         return self.process.pid
 
-    def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
+    def kill(self, signal_number: signal.Signals = signal.SIGKILL) -> None:
         """End it; with SIGTERM it saves and closes first."""
         self.record_denied()
-        os.kill(self.check_pid(), how)
+        os.kill(self.check_pid(), signal_number)
         self.process.wait(GONE_SECONDS)
 
     def record_denied(self) -> None:
@@ -131,9 +131,9 @@ class RedisServer:
         with contextlib.suppress(redis.RedisError), self.client() as client:
             log: Any = client.acl_log() if self.server.passwords else []
             self.denied |= {
-                f"{one['username']}: {one['reason']} {one['object']}"
-                for one in log
-                if one["object"] not in REFUSED_HARMLESSLY
+                f"{denial['username']}: {denial['reason']} {denial['object']}"
+                for denial in log
+                if denial["object"] not in REFUSED_HARMLESSLY
             }
 
     def wait_for_end(self) -> bool:
@@ -147,8 +147,8 @@ class RedisServer:
     def setting(self, name: str) -> str:
         """Return the value of a setting."""
         with self.client() as client:
-            found: Any = client.config_get(name)
-        return str(found[name])
+            settings: Any = client.config_get(name)
+        return str(settings[name])
 
     def command(self, *words: str) -> None:
         """Send an administrator's command, until it is taken: a full server closes connections, this one too."""
@@ -200,15 +200,15 @@ class PostgresServer:
             ForeignServerError: the file names another process.
         """
         file = self.folder / f"data-{self.server.version}" / "postmaster.pid"
-        said = int(file.read_text().splitlines()[0])
-        if said != self.server.process.pid:
-            raise ForeignServerError(f"{file} names process {said}, not {self.server.process.pid}")
-        return said
+        pid = int(file.read_text().splitlines()[0])
+        if pid != self.server.process.pid:
+            raise ForeignServerError(f"{file} names process {pid}, not {self.server.process.pid}")
+        return pid
 
-    def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
+    def kill(self, signal_number: signal.Signals = signal.SIGKILL) -> None:
         """End it; SIGQUIT is Postgres' immediate shutdown. Returns once all its processes are gone."""
         children = psutil.Process(self.check_pid()).children(recursive=True)
-        os.kill(self.check_pid(), how)
+        os.kill(self.check_pid(), signal_number)
         self.server.process.wait(GONE_SECONDS)
         # Sessions outlive their postmaster until they look up from their work; no new one may start before.
         psutil.wait_procs(children, timeout=GONE_SECONDS)

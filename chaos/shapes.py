@@ -24,9 +24,9 @@ def envelope(body: bytes) -> bytes:
 
 def encoded(body: bytes) -> bytes:
     """The same in base64."""
-    whole = json.loads(envelope(b""))
+    message = json.loads(envelope(b""))
     return json.dumps(
-        {**whole, "body": base64.b64encode(body).decode(), "properties": {"body_encoding": "base64"}}
+        {**message, "body": base64.b64encode(body).decode(), "properties": {"body_encoding": "base64"}}
     ).encode()
 
 

@@ -34,9 +34,9 @@ class Sleepers:
 
     def send(self, count: int, seconds: int, *, stubborn: bool = False) -> set[str]:
         """Submit this many jobs that sleep this many seconds; return their ids."""
-        some = [self._questions.sleeper(next(self._numbers), seconds, stubborn=stubborn) for _ in range(count)]
-        self._producer.send(some)
-        return {one.task_id for one in some}
+        questions = [self._questions.sleeper(next(self._numbers), seconds, stubborn=stubborn) for _ in range(count)]
+        self._producer.send(questions)
+        return {question.task_id for question in questions}
 
     def wait_until_all_sleep(self, processes: Collection[int], ids: set[str], seconds: float) -> bool:
         """Wait until each of these processes runs one of these jobs."""
@@ -69,11 +69,11 @@ class Sleepers:
         return True
 
 
-def read_diary(diary: Path, what: str) -> dict[str, int]:
+def read_diary(diary: Path, event: str) -> dict[str, int]:
     """Return the process in which each job last began, or ended."""
-    return dict(_lines(diary, what))
+    return dict(_lines(diary, event))
 
 
-def _lines(diary: Path, what: str) -> Iterator[tuple[str, int]]:
+def _lines(diary: Path, event: str) -> Iterator[tuple[str, int]]:
     lines = (line.split() for line in diary.read_text().splitlines()) if diary.exists() else ()
-    return ((task_id, int(pid)) for said, task_id, pid in lines if said == what)
+    return ((task_id, int(pid)) for line_event, task_id, pid in lines if line_event == event)

@@ -31,13 +31,13 @@ def top_k(self: Retrieval, job: RetrieveTopK, context: JobContext) -> dict[str, 
 
 
 def _sleep(task_id: str, seconds: int, *, stubborn: bool) -> None:
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN) if stubborn else None
+    usual_handler = signal.signal(signal.SIGTERM, signal.SIG_IGN) if stubborn else None
     _note(f"began {task_id} {os.getpid()}\n")
     try:
         time.sleep(seconds)
     finally:
         if stubborn:
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, usual_handler)
         _note(f"ended {task_id} {os.getpid()}\n")
 
 

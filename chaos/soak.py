@@ -62,11 +62,11 @@ class SoakReport:
         drifts = {}
         for name in Sample.__annotations__:
             value = fmean if name == "memory" else min
-            first, last = (
-                value([getattr(sample, name) for sample in some])
-                for some in (self.samples[:quarter], self.samples[-quarter:])
+            first_value, last_value = (
+                value([getattr(sample, name) for sample in quarter_samples])
+                for quarter_samples in (self.samples[:quarter], self.samples[-quarter:])
             )
-            drifts[name] = (last - first) / max(1.0, first)
+            drifts[name] = (last_value - first_value) / max(1.0, first_value)
         return drifts
 
     @property
@@ -118,10 +118,10 @@ def sample(scene: Scene) -> Sample:
             with contextlib.suppress(psutil.NoSuchProcess):
                 memory += process.memory_full_info().uss
     with scene.redis.client() as client, scene.results.client(1) as results:
-        others = sum(not key.startswith(b"celery-task-meta-") for key in results.scan_iter(count=1000))
+        other_keys = sum(not key.startswith(b"celery-task-meta-") for key in results.scan_iter(count=1000))
         keys: Any = client.dbsize()
         clients: Any = client.info("clients")
     with scene.postgres.connect() as admin:
         row = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE usename = 'retrieval_worker'").fetchone()
     assert row is not None  # noqa: S101 -- for the type checker: a count is one row
-    return Sample(memory, keys + others, clients["connected_clients"], row[0])
+    return Sample(memory, keys + other_keys, clients["connected_clients"], row[0])

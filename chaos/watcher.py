@@ -83,8 +83,10 @@ class Watcher:
         self._thread.join()
         self._read_open(with_unsure=True)
         self._compare_kept(time.monotonic())
-        left = [key.decode().removeprefix(_RESULT) for key in self._client.scan_iter(_RESULT + "*", count=1000)]
-        for task_id, raw in self._read(left):
+        remaining_ids = [
+            key.decode().removeprefix(_RESULT) for key in self._client.scan_iter(_RESULT + "*", count=1000)
+        ]
+        for task_id, raw in self._read(remaining_ids):
             self._compare(task_id, raw)
 
     def _read_open(self, *, with_unsure: bool) -> None:
@@ -97,14 +99,14 @@ class Watcher:
             record = json.loads(raw)
             if entry is not None and record["status"] in _ENDS:
                 verdict, reasons = judge(self._oracle, entry.question, record)
-                now = time.monotonic()
-                self._ledger.answered(task_id, now, verdict, reasons, digest(record))
-                self._kept.append((now, task_id))
+                current_time = time.monotonic()
+                self._ledger.answered(task_id, current_time, verdict, reasons, digest(record))
+                self._kept.append((current_time, task_id))
 
-    def _compare_kept(self, before: float) -> None:
+    def _compare_kept(self, until: float) -> None:
         """Read results of some time ago once more, and delete them: Redis must not fill up."""
         due = []
-        while self._kept and self._kept[0][0] < before:
+        while self._kept and self._kept[0][0] < until:
             due.append(self._kept.popleft()[1])
         for task_id, raw in self._read(due):
             self._compare(task_id, raw)
@@ -119,10 +121,10 @@ class Watcher:
                 self._ledger.differs(task_id, second)
 
     def _read(self, ids: list[str]) -> Iterable[tuple[str, bytes]]:
-        for first in range(0, len(ids), 200):
-            some = ids[first : first + 200]
-            found: list[Any] = self._client.mget([_RESULT + task_id for task_id in some])
-            yield from ((task_id, raw) for task_id, raw in zip(some, found, strict=True) if raw is not None)
+        for start in range(0, len(ids), 200):
+            batch = ids[start : start + 200]
+            records: list[Any] = self._client.mget([_RESULT + task_id for task_id in batch])
+            yield from ((task_id, raw) for task_id, raw in zip(batch, records, strict=True) if raw is not None)
 
 
 def judge(oracle: Oracle, question: Question, record: dict[str, Any]) -> tuple[Verdict, list[str]]:
@@ -149,8 +151,8 @@ def digest(record: dict[str, Any]) -> bytes:
         return str(result["exc_type"]).encode()
     if record["status"] != "SUCCESS":
         return str(record["status"]).encode()
-    said = {name: value for name, value in result.items() if name not in {"trace", "costs"}}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).digest()
+    compared = {name: value for name, value in result.items() if name not in {"trace", "costs"}}
+    return hashlib.sha256(json.dumps(compared, sort_keys=True).encode()).digest()
 
 
 def holdings(server: RedisServer) -> tuple[set[str], set[str]]:
@@ -166,7 +168,7 @@ def holdings(server: RedisServer) -> tuple[set[str], set[str]]:
             place = waiting if key == QUEUE.encode() else held
             for value in _values(client, key):
                 if b"body" in value:
-                    place.update(found.decode() for found in ID.findall(value))
+                    place.update(task_id.decode() for task_id in ID.findall(value))
     return waiting, held
 
 
@@ -176,12 +178,12 @@ def dead_letters(server: RedisServer) -> set[str]:
     Raises:
         redis.RedisError: Redis is away.
     """
-    found: set[str] = set()
+    task_ids: set[str] = set()
     with server.client(timeout=10) as client:
         for key in client.scan_iter(count=1000, _type="stream"):
             for _, fields in client.xrange(key):
-                found.update(one.decode() for value in fields.values() for one in ID.findall(value))
-    return found
+                task_ids.update(task_id.decode() for value in fields.values() for task_id in ID.findall(value))
+    return task_ids
 
 
 def held_by(server: RedisServer, pid: int) -> set[str]:
@@ -200,7 +202,7 @@ def held_by(server: RedisServer, pid: int) -> set[str]:
                 continue
             for field, value in _fields(client, key):
                 if (mark in key or mark in field) and b"body" in value:
-                    held.update(found.decode() for found in ID.findall(value))
+                    held.update(task_id.decode() for task_id in ID.findall(value))
     return held
 
 
@@ -235,5 +237,5 @@ def executions(logs: Iterable[Path]) -> Counter[str]:
         with log.open("rb") as lines:
             for line in lines:
                 if b'"event":"job done"' in line or b'"event":"job failed"' in line:
-                    ended.update(found.decode() for found in ID.findall(line)[:1])
+                    ended.update(task_id.decode() for task_id in ID.findall(line)[:1])
     return ended

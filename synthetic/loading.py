@@ -157,9 +157,9 @@ def _copy_documents(connection: psycopg.Connection[Any], dataset: Dataset) -> No
 def _copy_chunks(connection: psycopg.Connection[Any], dataset: Dataset, progress: Progress) -> None:
     with connection.cursor().copy(_CHUNKS) as copy:
         copy.set_types(_CHUNK_TYPES)
-        for first, vectors in dataset.blocks():
-            progress("loading chunks", first, dataset.rows)
-            for row, vector in enumerate(vectors, start=first):
+        for first_row, vectors in dataset.blocks():
+            progress("loading chunks", first_row, dataset.rows)
+            for row, vector in enumerate(vectors, start=first_row):
                 copy.write_row(_chunk(row, vector))
     progress("loading chunks", dataset.rows, dataset.rows)
 

@@ -21,11 +21,11 @@ def steps() -> Iterator[Callable[[str, int, int | None], None]]:
     with Progress(*columns, console=progress_console) as bars:
         tasks: dict[str, Any] = {}
 
-        def tell(step: str, done: int, total: int | None) -> None:
+        def tell(step: str, count: int, total: int | None) -> None:
             if step not in tasks:
                 _finish(bars)
                 tasks[step] = bars.add_task(step, total=total)
-            bars.update(tasks[step], completed=done, total=total)
+            bars.update(tasks[step], completed=count, total=total)
 
         yield tell
         _finish(bars)

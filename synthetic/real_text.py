@@ -66,8 +66,8 @@ class RealText(Dataset):
     def blocks(self) -> Iterator[tuple[int, Vectors]]:
         """(first row, vectors of shape (n, 768)) until all rows are made."""
         rows = np.delete(self._vectors, np.s_[::HELD_OUT], axis=0)
-        for first in range(0, self.rows, BLOCK):
-            yield first, _padded(rows[first : min(first + BLOCK, self.rows)])
+        for first_row in range(0, self.rows, BLOCK):
+            yield first_row, _padded(rows[first_row : min(first_row + BLOCK, self.rows)])
 
     def queries(self, count: int) -> Vectors:
         """Held-out paragraphs, shape (count, 768); at most as many as there are."""
@@ -82,9 +82,9 @@ def real_text(rows: int) -> RealText:
         SettingsError: none are kept, or fewer.
     """
     texts, vectors = _kept()
-    most = (len(vectors) - len(vectors[::HELD_OUT])) // 1000 * 1000
-    if rows > most:
-        raise SettingsError(f"rows: expected at most {most:,} embeddings of real text, got {rows:,}")
+    row_limit = (len(vectors) - len(vectors[::HELD_OUT])) // 1000 * 1000
+    if rows > row_limit:
+        raise SettingsError(f"rows: expected at most {row_limit:,} embeddings of real text, got {rows:,}")
     return RealText(rows, texts=texts)
 
 
@@ -92,8 +92,8 @@ def real_text(rows: int) -> RealText:
 def _kept() -> tuple[str, Vectors]:
     if not KEPT.exists():
         raise SettingsError("no embeddings of real text are kept: run python -m synthetic.real_text")
-    with np.load(KEPT) as kept:
-        return str(kept["texts"]), kept["vectors"]
+    with np.load(KEPT) as archive:
+        return str(archive["texts"]), archive["vectors"]
 
 
 def _padded(vectors: Vectors) -> Vectors:
@@ -110,11 +110,11 @@ def main() -> None:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder, "-r", PACKAGES]
         subprocess.run(command, check=True)  # noqa: S603 -- our own list
         texts = list(dict.fromkeys(paragraph for wheel in sorted(Path(folder).iterdir()) for paragraph in _of(wheel)))
-    parts = [texts[first : first + _AT_ONCE] for first in range(0, len(texts), _AT_ONCE)]
+    batches = [texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE)]
     embedded: list[Vectors] = []
     with steps() as progress, ProcessPoolExecutor(os.cpu_count()) as processes:
-        for part in processes.map(_embedded, parts):
-            embedded.append(part)
+        for batch_vectors in processes.map(_embedded, batches):
+            embedded.append(batch_vectors)
             progress("embedding", min(len(embedded) * _AT_ONCE, len(texts)), len(texts))
     vectors = np.concatenate(embedded)
     width = int(np.flatnonzero(vectors.any(axis=0)).max()) + 1  # the rest is padding

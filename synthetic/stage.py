@@ -68,9 +68,9 @@ def changed_search(search: SearchSettings, **changes: Any) -> SearchSettings:
     try:
         return SearchSettings(**{**search.model_dump(), **changes})
     except ValidationError as error:
-        first = error.errors()[0]
-        problem = "there is no such setting" if first["type"] == "extra_forbidden" else first["msg"]
-        raise SettingsError(f"search.{first['loc'][0]}: {problem}") from None
+        problem = error.errors()[0]
+        sentence = "there is no such setting" if problem["type"] == "extra_forbidden" else problem["msg"]
+        raise SettingsError(f"search.{problem['loc'][0]}: {sentence}") from None
 
 
 @contextlib.contextmanager

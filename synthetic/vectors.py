@@ -82,8 +82,8 @@ class Dataset:
 
     def blocks(self) -> Iterator[tuple[int, Vectors]]:
         """(first row, vectors of shape (n, 768)) until all rows are made."""
-        for first in range(0, self.rows, BLOCK):
-            yield first, _unit(self._raw_block(first // BLOCK)[: self.rows - first])
+        for first_row in range(0, self.rows, BLOCK):
+            yield first_row, _unit(self._raw_block(first_row // BLOCK)[: self.rows - first_row])
 
     def queries(self, count: int) -> Vectors:
         """``count`` vectors near rows, but not equal to any, shape (count, 768)."""

@@ -121,14 +121,14 @@ def words_lost(rng: random.Random, words: list[str], _: Source) -> list[str]:
 def word_added(rng: random.Random, words: list[str], source: Source) -> list[str]:
     """There is a word more."""
     i = rng.randrange(1, len(words))
-    return [*words[:i], rng.choice([*words, *WORD.findall(source.others[0]), "not", "1"]), *words[i:]]
+    return [*words[:i], rng.choice([*words, *WORD.findall(source.other_chunks[0]), "not", "1"]), *words[i:]]
 
 
 @_with_words
 def word_replaced(rng: random.Random, words: list[str], source: Source) -> list[str]:
     """A word is another one."""
     i = rng.randrange(1, len(words) - 1)
-    return [*words[:i], rng.choice([*words, *WORD.findall(source.others[0])]), *words[i + 1 :]]
+    return [*words[:i], rng.choice([*words, *WORD.findall(source.other_chunks[0])]), *words[i + 1 :]]
 
 
 @_with_words
@@ -142,8 +142,8 @@ def words_swapped(rng: random.Random, words: list[str], _: Source) -> list[str]:
 @_with_words
 def halves_joined(rng: random.Random, words: list[str], source: Source) -> list[str]:
     """The beginning of one sentence and the end of another chunk, without a mark."""
-    other = WORD.findall(rng.choice(source.others))
-    return words[: rng.randint(2, len(words) - 1)] + other[-rng.randint(2, max(2, len(other) - 1)) :]
+    other_words = WORD.findall(rng.choice(source.other_chunks))
+    return words[: rng.randint(2, len(words) - 1)] + other_words[-rng.randint(2, max(2, len(other_words) - 1)) :]
 
 
 @altered
@@ -160,20 +160,24 @@ def mark_lost(rng: random.Random, source: Source) -> Made | None:
 @altered
 def altered_and_disguised(rng: random.Random, source: Source) -> Made | None:
     """A word is changed, and then the quote is typeset otherwise."""
-    made = ALTERED[rng.choice(["word_lost", "word_added", "word_replaced", "words_swapped", "digit_changed"])](
+    made_quote = ALTERED[rng.choice(["word_lost", "word_added", "word_replaced", "words_swapped", "digit_changed"])](
         rng, source
     )
-    quote = rng.choice([*TEXTURES.values()])(rng, made.quote) if made else None
+    quote = rng.choice([*TEXTURES.values()])(rng, made_quote.quote) if made_quote else None
     return Made(quote, source.text) if quote and source.is_new(quote) else None
 
 
 def _fragments(pairs: list[list[str]]) -> Rule:
     def rule(rng: random.Random, source: Source) -> Made | None:
         fragment, quoted = rng.choice(pairs)
-        made = put_in(rng, source, fragment, quoted)
+        made_quote = put_in(rng, source, fragment, quoted)
         # A quote that ends with the word lost may end where that stood: “to” of “~~to~~ to” is there as it is.
-        is_there = made and letters(fragment) != letters(quoted) and letters(made.quote) in letters(made.text)
-        return None if is_there else made
+        is_there = (
+            made_quote
+            and letters(fragment) != letters(quoted)
+            and letters(made_quote.quote) in letters(made_quote.text)
+        )
+        return None if is_there else made_quote
 
     return rule
 
@@ -181,25 +185,25 @@ def _fragments(pairs: list[list[str]]) -> Rule:
 ALTERED |= {name: _fragments(pairs) for name, pairs in load("fragments").items()}
 
 
-def _cut(first: bool, last: bool, stop: str = "") -> Rule:
+def _cut(at_start: bool, at_end: bool, stop: str = "") -> Rule:
     def rule(rng: random.Random, source: Source) -> Made | None:
         words = list(WORD.finditer(source.passage))
         if len(words) < 7:
             return None
-        start = words[rng.randint(1, 3)].start() if first else 0
-        end = words[-rng.randint(2, 4)].end() if last else len(source.passage)
+        start = words[rng.randint(1, 3)].start() if at_start else 0
+        end = words[-rng.randint(2, 4)].end() if at_end else len(source.passage)
         quote = source.passage[start:end]
-        cut = first or source.open_start, last or source.open_end
-        is_twice = source.text.count(quote) > 1 or not any(map(str.isalnum, source.passage[end:] if last else "a"))
+        cut = at_start or source.open_start, at_end or source.open_end
+        is_twice = source.text.count(quote) > 1 or not any(map(str.isalnum, source.passage[end:] if at_end else "a"))
         return None if is_twice else Made(quote + stop, source.text, cut=cut)
 
     return rule
 
 
 CUT |= {
-    "beginning_cut": _cut(first=True, last=False),
-    "end_cut": _cut(first=False, last=True),
-    "both_cut": _cut(first=True, last=True),
-    "end_cut_with_a_stop": _cut(first=False, last=True, stop="."),
-    "end_cut_with_a_comma": _cut(first=False, last=True, stop=","),
+    "beginning_cut": _cut(at_start=True, at_end=False),
+    "end_cut": _cut(at_start=False, at_end=True),
+    "both_cut": _cut(at_start=True, at_end=True),
+    "end_cut_with_a_stop": _cut(at_start=False, at_end=True, stop="."),
+    "end_cut_with_a_comma": _cut(at_start=False, at_end=True, stop=","),
 }

@@ -43,9 +43,9 @@ LABELS = {f"S{number}": f"sha256:{number}" for number in range(1, 1001)}
 
 def filled(pattern: str, size: int) -> str:
     """Return a text of a size: what stands in braces, repeated."""
-    parts = re.split(r"\{([^{}]+)\}", pattern)
-    share = (size - sum(map(len, parts[::2]))) // max(1, len(parts) // 2)
-    return "".join(part if i % 2 == 0 else repeated(part, share) for i, part in enumerate(parts))
+    pieces = re.split(r"\{([^{}]+)\}", pattern)
+    share = (size - sum(map(len, pieces[::2]))) // max(1, len(pieces) // 2)
+    return "".join(piece if i % 2 == 0 else repeated(piece, share) for i, piece in enumerate(pieces))
 
 
 def repeated(unit: str, size: int) -> str:
@@ -55,9 +55,9 @@ def repeated(unit: str, size: int) -> str:
     return "".join(unit.replace("§", str(i)) for i in range(max(1, size // (len(unit) + 4))))
 
 
-def words(size: int, first: int = 0) -> list[str]:
+def words(size: int, start: int = 0) -> list[str]:
     """Return as many different words as have a size with their blanks."""
-    return [f"w{number:06}" for number in range(first, first + size // 8)]
+    return [f"w{number:06}" for number in range(start, start + size // 8)]
 
 
 def growing(sign: str, size: int, between: str) -> str:
@@ -67,10 +67,10 @@ def growing(sign: str, size: int, between: str) -> str:
 
 def fibonacci(size: int) -> str:
     """Return a word that nearly repeats everywhere."""
-    one, other = "a", "ab"
-    while len(other) < size:
-        one, other = other, other + one
-    return other[:size]
+    shorter, longer = "a", "ab"
+    while len(longer) < size:
+        shorter, longer = longer, longer + shorter
+    return longer[:size]
 
 
 Shape = Callable[[int], tuple[str, str]]
@@ -122,11 +122,11 @@ class Growth(NamedTuple):
     exponent: float | None
 
 
-def measure(name: str, function: str, most: int) -> Growth:
+def measure(name: str, function: str, largest_size: int) -> Growth:
     """Measure a function on a shape in each size, the largest ones only as long as it stays quick."""
     seconds: dict[int, float] = {}
     for size in SIZES:
-        if size <= most and max(seconds.values(), default=0.0) < MOST_SECONDS:
+        if size <= largest_size and max(seconds.values(), default=0.0) < MOST_SECONDS:
             quote, source = SHAPES[name](size * 1000)
             tries = [time_once(FUNCTIONS[function](quote, source))]
             while len(tries) < MOST_TRIES and tries[0] < SHORT_SECONDS:
@@ -151,14 +151,14 @@ def rows(growths: Sequence[Growth]) -> list[list[str]]:
     """Return a line for each shape, the highest exponent first: exponents, and seconds at the largest size measured."""
     by_shape = [growths[i : i + len(FUNCTIONS)] for i in range(0, len(growths), len(FUNCTIONS))]
     by_shape.sort(key=lambda functions: -max(growth.exponent or 0 for growth in functions))
-    return [[functions[0].shape, *(part for one in functions for part in cells(one))] for functions in by_shape]
+    return [[functions[0].shape, *(cell for growth in functions for cell in cells(growth))] for functions in by_shape]
 
 
 def cells(growth: Growth) -> tuple[str, str]:
     """Return an exponent, and the seconds of the largest size, which is named where it is not 1,000 kB."""
     size = max(growth.seconds)
-    named = "" if size == SIZES[-1] else f" ({size} kB)"
-    return f"{growth.exponent:.2f}" if growth.exponent else "–", f"{growth.seconds[size]:.2f}{named}"
+    size_note = "" if size == SIZES[-1] else f" ({size} kB)"
+    return f"{growth.exponent:.2f}" if growth.exponent else "–", f"{growth.seconds[size]:.2f}{size_note}"
 
 
 def run(
@@ -180,10 +180,10 @@ def run(
         table.add_row(*line)
     console.print(table)
     above = [growth for growth in growths if (growth.exponent or 0) > GOAL]
-    told = f"{len(names)} shapes, {len(above)} of {len(growths)} exponents above {GOAL}"
-    console.print(f"{told}; {time.perf_counter() - start:.0f} s", highlight=False)
+    summary = f"{len(names)} shapes, {len(above)} of {len(growths)} exponents above {GOAL}"
+    console.print(f"{summary}; {time.perf_counter() - start:.0f} s", highlight=False)
     if folder:
-        about = f"# Growth of time with hostile quotes\n\n{told}. {__doc__.split(chr(10), 2)[2].strip()}"
+        about = f"# Growth of time with hostile quotes\n\n{summary}. {__doc__.split(chr(10), 2)[2].strip()}"
         (folder / "growth.md").write_text(f"{about} {STOPPED}\n\n{markdown(headings, lines)}\n", encoding="utf-8")
     if json_file:
         json_file.write_text(json.dumps([growth._asdict() for growth in growths], indent=2) + "\n", encoding="utf-8")

@@ -15,11 +15,11 @@ _CODE = frozenset({"code"})
 _SPACES = ["\n", "\r\n", "  ", "\t", "\n    ", "\u00a0", "\u2009", "\u3000", "\u2028", " \n ", "&nbsp;"]
 
 
-def _replaced(pattern: str, *others: str, share: float = 1) -> Texture:
+def _replaced(pattern: str, *replacements: str, share: float = 1) -> Texture:
     """Return a texture that replaces each place of a pattern (or a share of them) by one of some texts."""
 
     def texture(rng: random.Random, text: str) -> str:
-        return re.sub(pattern, lambda m: m.expand(rng.choice(others)) if rng.random() < share else m[0], text)
+        return re.sub(pattern, lambda m: m.expand(rng.choice(replacements)) if rng.random() < share else m[0], text)
 
     return texture
 
@@ -216,8 +216,8 @@ HONEST |= {name: (lambda rng, source, pair=pair: _fragment(rng, source, *pair)) 
 
 
 def _fragment(rng: random.Random, source: Source, fragment: str, quoted: str, excused: set[str]) -> Made | None:
-    made = put_in(rng, source, fragment, quoted) if source.language != "code" else None
-    return made and Made(made.quote, made.text, frozenset(excused))
+    made_quote = put_in(rng, source, fragment, quoted) if source.language != "code" else None
+    return made_quote and Made(made_quote.quote, made_quote.text, frozenset(excused))
 
 
 def honest(rule: Rule) -> Rule:
@@ -241,8 +241,8 @@ def combined(rng: random.Random, source: Source) -> Made | None:
         "wrapped_in_quotes",
         "wide_digits",
     ]
-    one, other = rng.sample(names, 2)
-    changed = TEXTURES[other](rng, TEXTURES[one](rng, source.passage))
+    texture, other_texture = rng.sample(names, 2)
+    changed = TEXTURES[other_texture](rng, TEXTURES[texture](rng, source.passage))
     return Made(changed, source.text) if source.language != "code" else None
 
 
@@ -251,12 +251,12 @@ def _elided(rng: random.Random, source: Source, cuts: int) -> Made | None:
     if len(words) < 6 * (cuts + 1):
         return None
     length = len(words) // (cuts + 1)
-    parts = [words[i * length : i * length + rng.randint(4, length - 1)] for i in range(cuts + 1)]
+    pieces = [words[i * length : i * length + rng.randint(4, length - 1)] for i in range(cuts + 1)]
     between = "" if source.language in JOINED else " "
     mark = rng.choice([" … ", " ... ", " [...] ", " […] ", " . . . "])
-    if not all((part[0] + part[-1]).isalpha() and WORD.search(part[0]) for part in parts):
+    if not all((piece[0] + piece[-1]).isalpha() and WORD.search(piece[0]) for piece in pieces):
         return None
-    return Made(mark.join(between.join(part) for part in parts), source.text, frozenset({"joined"}))
+    return Made(mark.join(between.join(piece) for piece in pieces), source.text, frozenset({"joined"}))
 
 
 @honest

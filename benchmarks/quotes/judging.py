@@ -45,31 +45,36 @@ class Line:
     kinds: Counter[str] = field(default_factory=Counter)
     examples: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, source: Source, made: Made) -> None:
+    def add(self, source: Source, made_quote: Made) -> None:
         """Check one quote and count what was said of it."""
-        chunks = [QuotedChunk.of("own", made.text), *map(other_chunk, source.others)]
-        finding = check_quote(made.quote, "own", chunks)
-        others = {one.kind for place in finding.places for one in place.differences} - ACCEPTED
+        chunks = [QuotedChunk.of("own", made_quote.text), *map(other_chunk, source.other_chunks)]
+        finding = check_quote(made_quote.quote, "own", chunks)
+        unaccepted = {difference.kind for place in finding.places for difference in place.differences} - ACCEPTED
         self.count += 1
         self.verdicts[finding.verdict] += 1
-        self.kinds.update(others)
-        if is_wrong(self.kind, made, finding, others):
+        self.kinds.update(unaccepted)
+        if is_wrong(self.kind, made_quote, finding, unaccepted):
             self.wrong += 1
             self.examples.append(
-                {"verdict": finding.verdict, "kinds": sorted(others), "quote": made.quote, "chunk": made.text}
+                {
+                    "verdict": finding.verdict,
+                    "kinds": sorted(unaccepted),
+                    "quote": made_quote.quote,
+                    "chunk": made_quote.text,
+                }
             )
 
 
-def is_wrong(kind: str, made: Made, finding: QuoteFinding, others: set[str]) -> bool:
+def is_wrong(kind: str, made_quote: Made, finding: QuoteFinding, kinds: set[str]) -> bool:
     """Return whether a verdict is not what the rule's quotes deserve."""
     if kind == "honest":
-        return finding.verdict in ("not_found", "misattributed") or bool(others - made.excused)
+        return finding.verdict in ("not_found", "misattributed") or bool(kinds - made_quote.excused)
     if finding.verdict not in SUPPORTED:
         return False
     if kind == "altered":
         return True
     place = finding.places[0]
-    return (made.cut[0] and not place.before) or (made.cut[1] and not place.after)
+    return (made_quote.cut[0] and not place.before) or (made_quote.cut[1] and not place.after)
 
 
 def measure(texts: Sentences, seed: int, per_rule: int) -> list[Line]:
@@ -81,8 +86,8 @@ def measure(texts: Sentences, seed: int, per_rule: int) -> list[Line]:
             line = Line(name, kind)
             for i in range(per_rule * 12):
                 source = pick(rng, texts, [*texts][i % len(texts)])
-                if line.count < per_rule and (made := rule(rng, source)):
-                    line.add(source, made)
+                if line.count < per_rule and (made_quote := rule(rng, source)):
+                    line.add(source, made_quote)
             lines.append(line)
     return lines
 
@@ -99,17 +104,17 @@ def missed(lines: list[Line]) -> list[str]:
 
 def table(lines: list[Line], kind: str) -> Table:
     """Return a table of the rules of a kind."""
-    shown = Table(title=f"{kind.capitalize()} quotes")
+    rules_table = Table(title=f"{kind.capitalize()} quotes")
     for heading in ("rule", "quotes", *VERDICTS, "wrong", "kinds"):
-        shown.add_column(heading, justify="left" if heading in ("rule", "kinds") else "right")
+        rules_table.add_column(heading, justify="left" if heading in ("rule", "kinds") else "right")
     of_kind = [line for line in lines if line.kind == kind]
     for line in [*of_kind, Line("all", kind)]:
-        of = of_kind if line.rule == "all" else [line]
-        verdicts = sum((one.verdicts for one in of), Counter[str]())
+        counted_lines = of_kind if line.rule == "all" else [line]
+        verdicts = sum((counted_line.verdicts for counted_line in counted_lines), Counter[str]())
         counts = [
-            sum(one.count for one in of),
+            sum(counted_line.count for counted_line in counted_lines),
             *(verdicts[verdict] for verdict in VERDICTS),
-            sum(one.wrong for one in of),
+            sum(counted_line.wrong for counted_line in counted_lines),
         ]
-        shown.add_row(line.rule, *(str(count or "") for count in counts), " ".join(sorted(line.kinds)))
-    return shown
+        rules_table.add_row(line.rule, *(str(count or "") for count in counts), " ".join(sorted(line.kinds)))
+    return rules_table

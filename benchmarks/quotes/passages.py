@@ -32,15 +32,15 @@ def own_texts() -> Sentences:
 def sentences_of(paths: list[Path]) -> Sentences:
     """Return the sentences of any text files, and of those in folders, by file; what is no UTF-8 is passed over."""
     files = [file for path in paths for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
-    found: Sentences = {}
+    sentences: Sentences = {}
     for file in filter(Path.is_file, files):
         try:
-            parts = re.split(r"(?<=[.!?。])\s+|\n\s*\n", file.read_text(encoding="utf-8"))
+            pieces = re.split(r"(?<=[.!?。])\s+|\n\s*\n", file.read_text(encoding="utf-8"))
         except UnicodeDecodeError:
             continue
-        if kept := [part.strip() for part in parts if 20 < len(part) < 400]:
-            found[str(file)] = kept
-    return found
+        if file_sentences := [piece.strip() for piece in pieces if 20 < len(piece) < 400]:
+            sentences[str(file)] = file_sentences
+    return sentences
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Source:
         text: the chunk it stands in.
         start, end: where.
         open_start, open_end: whether its sentence begins before it, or goes on.
-        others: other chunks of the job.
+        other_chunks: other chunks of the job.
         language: of the text.
     """
 
@@ -60,7 +60,7 @@ class Source:
     end: int
     open_start: bool
     open_end: bool
-    others: tuple[str, ...]
+    other_chunks: tuple[str, ...]
     language: str
 
     @property
@@ -104,24 +104,27 @@ def letters(text: str) -> str:
 
 def chunk(rng: random.Random, texts: Sentences, language: str) -> tuple[list[str], str]:
     """Return some sentences of a language, and what stands between them."""
-    parts = rng.sample(texts[language], min(len(texts[language]), rng.randint(1, 3)))
-    return parts, "" if language in JOINED else "\n" if language == "code" else " "
+    sentences = rng.sample(texts[language], min(len(texts[language]), rng.randint(1, 3)))
+    return sentences, "" if language in JOINED else "\n" if language == "code" else " "
 
 
 def pick(rng: random.Random, texts: Sentences, language: str) -> Source:
     """Return a passage: a sentence, or some words of it."""
-    parts, between = chunk(rng, texts, language)
-    text = between.join(parts)
-    chosen = rng.randrange(len(parts))
-    first = start = sum(len(part) + len(between) for part in parts[:chosen])
-    last = end = start + len(parts[chosen])
+    sentences, between = chunk(rng, texts, language)
+    text = between.join(sentences)
+    chosen = rng.randrange(len(sentences))
+    sentence_start = start = sum(len(sentence) + len(between) for sentence in sentences[:chosen])
+    sentence_end = end = start + len(sentences[chosen])
     words = [match for match in WORD.finditer(text, start, end) if match[0].isalpha()]
     if len(words) > 8 and rng.random() < 0.4:
         start, end = words[rng.randint(0, 2)].start(), words[-rng.randint(1, 3)].end()
     names = rng.sample([*texts], min(CHUNKS_OF_A_JOB, len(texts)))
-    others = [between.join(parts) for parts, between in (chunk(rng, texts, name) for name in names if name != language)]
-    is_open = (letters(text[first:start]) != "", letters(text[end:last]) != "")
-    return Source(text, start, end, *is_open, tuple(others), language)
+    other_chunks = [
+        between.join(sentences)
+        for sentences, between in (chunk(rng, texts, name) for name in names if name != language)
+    ]
+    is_open = (letters(text[sentence_start:start]) != "", letters(text[end:sentence_end]) != "")
+    return Source(text, start, end, *is_open, tuple(other_chunks), language)
 
 
 def some(rng: random.Random, pattern: str, text: str, change: Callable[[re.Match[str]], str]) -> str:
@@ -143,8 +146,8 @@ def put_in(rng: random.Random, source: Source, fragment: str, quoted: str) -> Ma
         return None
     place = rng.choice(words[1:-1]).end()
     names = {"{w}": rng.choice(words)[0].strip("(«“"), "{v}": rng.choice(words)[0].strip("(«“")}
-    made = []
-    for part in (fragment, quoted):
-        filled = re.sub(r"\{[wv]\}", lambda match: names[match[0]], part)
-        made.append(f"{source.passage[:place]} {filled} {source.passage[place:].lstrip()}")
-    return Made(made[1], source.with_passage(made[0]))
+    filled_texts = []
+    for template in (fragment, quoted):
+        filled = re.sub(r"\{[wv]\}", lambda match: names[match[0]], template)
+        filled_texts.append(f"{source.passage[:place]} {filled} {source.passage[place:].lstrip()}")
+    return Made(filled_texts[1], source.with_passage(filled_texts[0]))

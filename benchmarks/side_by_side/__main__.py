@@ -70,7 +70,7 @@ class Order:
     rounds: int
     count: int
     calls: int
-    wanted: tuple[str, ...]
+    side_names: tuple[str, ...]
     curves: bool
     ef_search: int | None
     postgres: int
@@ -86,20 +86,20 @@ class Outcome:
         sides: by name.
         growth: curves and further figures.
         left_out: sides that could not take part, and why.
-        whole: how often a table was read without its index while the sides had their turns.
+        full_reads: how often a table was read without its index while the sides had their turns.
     """
 
     about: Mapping[str, Any]
     sides: Mapping[str, Measured]
     growth: growth.Growth
     left_out: list[str]
-    whole: Mapping[str, int]
+    full_reads: Mapping[str, int]
 
     @property
     def problems(self) -> list[str]:
         """Why the sides must not be compared."""
-        whole = [f"{table} was read {n} times without its index" for table, n in self.whole.items() if n]
-        return [*figures.differences(self.sides, K), *whole]
+        sentences = [f"{table} was read {n} times without its index" for table, n in self.full_reads.items() if n]
+        return [*figures.differences(self.sides, K), *sentences]
 
 
 def play(order: Order) -> Outcome:
@@ -136,7 +136,7 @@ def play(order: Order) -> Outcome:
         progress("starting the workers", 0, None)
         client = exits.enter_context(site.client(sides.BROKER))
         meter = Meter(psutil.Process(on.admin.info.backend_pid).ppid(), client)
-        before = _read_whole(on.admin)
+        reads_before = _read_whole(on.admin)
         with contextlib.ExitStack() as workers:
             workers.enter_context(_with_logs(root))
             playing = _enter(workers, site, order, installed)
@@ -153,7 +153,9 @@ def play(order: Order) -> Outcome:
             if order.curves:
                 _grow_batches(order, playing, grown, progress)
         _count_bytes(site, order, installed, measured, progress)
-        whole = {table: count - before[table] for table, count in _read_whole(on.admin).items() if table in {*grown.ef}}
+        full_reads = {
+            table: count - reads_before[table] for table, count in _read_whole(on.admin).items() if table in {*grown.ef}
+        }
         if order.curves:
             _grow(on, order, site, grown, distances, progress)
         about = {
@@ -161,14 +163,14 @@ def play(order: Order) -> Outcome:
             "load": load,
             "redis": client.info()["redis_version"],
         }
-    return Outcome(about, measured, grown, left_out, whole)
+    return Outcome(about, measured, grown, left_out, full_reads)
 
 
 def _installed(order: Order, progress: Progress) -> tuple[dict[peers.Peer, Path], list[str]]:
     """The interpreters of the wanted peers; those that can't be installed are left out, and it is said."""
     installed, left_out = {}, []
     for peer in peers.PEERS:
-        if peer.name not in order.wanted:
+        if peer.name not in order.side_names:
             continue
         progress(f"{peer.name}: its environment", 0, None)
         try:
@@ -183,18 +185,18 @@ def _enter(
 ) -> dict[str, Side]:
     """Start the selected sides, in the order of the report."""
     playing: dict[str, Side] = {}
-    if figures.BARE in order.wanted:
+    if figures.BARE in order.side_names:
         path = site.root / "queries.npy"
         np.save(path, site.queries)
         playing[figures.BARE] = exits.enter_context(sides.bare(site, path))
-    if figures.LISTS in order.wanted:
+    if figures.LISTS in order.side_names:
         playing[figures.LISTS] = exits.enter_context(sides.lists(site))
-    if {figures.ONE, figures.SIXTEEN} & {*order.wanted}:
-        one, sixteen = exits.enter_context(sides.ours(site))
-        playing |= {figures.ONE: one, figures.SIXTEEN: sixteen}
+    if {figures.ONE, figures.SIXTEEN} & {*order.side_names}:
+        single, sixteen = exits.enter_context(sides.ours(site))
+        playing |= {figures.ONE: single, figures.SIXTEEN: sixteen}
     for peer, python in installed.items():
         playing[peer.name] = exits.enter_context(sides.in_celery(site, peer.name, python))
-    if figures.NAIVE in order.wanted:
+    if figures.NAIVE in order.side_names:
         playing[figures.NAIVE] = exits.enter_context(sides.in_celery(site, figures.NAIVE, Path(sys.executable)))
     return playing
 
@@ -218,12 +220,16 @@ def _count_bytes(
             progress("bytes to Postgres", i, len(playing))
             # The first time, connections are made and statements prepared.
             for _ in range(2):
-                before = carrying.read()
+                bytes_before = carrying.read()
                 side.prepare(len(site.queries))
                 side.run()
-            after = carrying.read()
-            measured[name].costs["postgres_in_kb"] = [(after.there - before.there) / 1000 / len(site.queries)]
-            measured[name].costs["postgres_out_kb"] = [(after.back - before.back) / 1000 / len(site.queries)]
+            bytes_after = carrying.read()
+            measured[name].costs["postgres_in_kb"] = [
+                (bytes_after.to_server - bytes_before.to_server) / 1000 / len(site.queries)
+            ]
+            measured[name].costs["postgres_out_kb"] = [
+                (bytes_after.from_server - bytes_before.from_server) / 1000 / len(site.queries)
+            ]
 
 
 def _through(url: str, folder: Path) -> str:
@@ -235,9 +241,9 @@ def _grow_batches(order: Order, playing: Mapping[str, Side], grown: growth.Growt
     """The curve for which the worker is needed."""
     if figures.ONE not in playing:
         return
-    one = playing[figures.ONE]
-    assert isinstance(one, sides.CelerySide)
-    batches = [(size, one.batched(size)) for size in growth.BATCHES]
+    single = playing[figures.ONE]
+    assert isinstance(single, sides.CelerySide)
+    batches = [(size, single.batched(size)) for size in growth.BATCHES]
     progress("queries in one job", 0, None)
     grown.curves["queries in one job"] = growth.by_batch(batches, order.count, min(3, order.rounds))
     for _, side in batches:
@@ -246,17 +252,17 @@ def _grow_batches(order: Order, playing: Mapping[str, Side], grown: growth.Growt
 
 def _grow(on: Stage, order: Order, site: Site, grown: growth.Growth, distances: Distances, progress: Progress) -> None:
     """The other curves, on the same servers."""
-    few = site.queries[: max(20, order.calls)]
+    sample = site.queries[: max(20, order.calls)]
     progress("exact ties", 0, None)
-    grown.figures["ties"] = growth.ties(on, few, K, order.rounds, site.ef_search)
+    grown.figures["ties"] = growth.ties(on, sample, K, order.rounds, site.ef_search)
     progress("rows wanted", 0, None)
-    grown.curves["k (the search itself)"] = growth.by_k(on, few)
+    grown.curves["k (the search itself)"] = growth.by_k(on, sample)
     progress("visible share", 0, None)
-    growth.by_visible_share(on, few, grown)
+    growth.by_visible_share(on, sample, grown)
     progress("reading embeddings", 0, None)
-    grown.figures["decode"] = growth.decoding(few, order.rounds)
+    grown.figures["decode"] = growth.decoding(sample, order.rounds)
     grown.curves["rows (plain query)"] = growth.by_rows(
-        on.admin, few, distances[: len(few)], K, site.ef_search, progress
+        on.admin, sample, distances[: len(sample)], K, site.ef_search, progress
     )
 
 
@@ -278,15 +284,15 @@ def _width(admin: psycopg.Connection[Any], ef_search: int) -> Iterator[None]:
     The libraries' tables keep vectors out of line and look small, and the planner would read them whole instead of
     using their index, on corpora of some thousand rows.
     """
-    wanted = {"postgres": {"hnsw.ef_search": ef_search, "enable_seqscan": "off"}}
-    wanted["retrieval_worker"] = {"hnsw.ef_search": ef_search}
-    for role, settings in wanted.items():
+    settings_by_role = {"postgres": {"hnsw.ef_search": ef_search, "enable_seqscan": "off"}}
+    settings_by_role["retrieval_worker"] = {"hnsw.ef_search": ef_search}
+    for role, settings in settings_by_role.items():
         for name, value in settings.items():
             admin.execute(f"ALTER ROLE {role} SET {name} = {value}")
     try:
         yield
     finally:
-        for role, settings in wanted.items():
+        for role, settings in settings_by_role.items():
             for name in settings:
                 admin.execute(f"ALTER ROLE {role} RESET {name}")
 
@@ -295,11 +301,11 @@ def _read_whole(admin: psycopg.Connection[Any]) -> dict[str, int]:
     """Return how often a table was read without an index, as far as idle sessions have reported."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
-        (others,) = admin.execute(
+        (busy_sessions,) = admin.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             " AND application_name <> 'retrieval-worker'"
         ).fetchone()
-        if not others:
+        if not busy_sessions:
             break
         time.sleep(0.05)
     admin.execute("SELECT pg_stat_force_next_flush()")
@@ -382,13 +388,13 @@ def run(
     ] = None,
 ) -> None:
     """This worker beside a bare loop, a bare Redis worker, LangChain, LlamaIndex and a naive worker, in turns."""
-    wanted = tuple(name.strip() for name in only.split(","))
-    if unknown := [name for name in wanted if name not in EVERYONE]:
-        raise SettingsError(f"--only: expected some of {', '.join(EVERYONE)}, got {unknown[0]!r}")
+    side_names = tuple(name.strip() for name in only.split(","))
+    if unknown_names := [name for name in side_names if name not in EVERYONE]:
+        raise SettingsError(f"--only: expected some of {', '.join(EVERYONE)}, got {unknown_names[0]!r}")
     corpus = REAL if real else f"{rows}"
     folder = None if temporary else (keep or DATA) / f"{corpus}-{postgres}"
     order = Order(
-        rows, seed, real, queries, rounds, max(count, queries), calls, wanted, curves, ef_search, postgres, folder
+        rows, seed, real, queries, rounds, max(count, queries), calls, side_names, curves, ef_search, postgres, folder
     )
     outcome = play(order)
     goals = figures.goals(outcome.sides, outcome.growth.figures)
@@ -413,7 +419,7 @@ run.__doc__ = f"{run.__doc__}\n{_EXAMPLES}"
 def _write_json(path: Path, outcome: Outcome, goals: list[figures.Goal]) -> None:
     content = {
         "about": outcome.about,
-        "sides": {name: dataclasses.asdict(one) for name, one in outcome.sides.items()},
+        "sides": {name: dataclasses.asdict(side) for name, side in outcome.sides.items()},
         "growth": dataclasses.asdict(outcome.growth),
         "goals": [dataclasses.asdict(goal) | {"reached": goal.reached} for goal in goals],
         "left_out": outcome.left_out,

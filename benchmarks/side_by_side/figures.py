@@ -62,13 +62,13 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(statistics.median(values), min(values), max(values))
 
 
-def ratio(one: Sequence[float], other: Sequence[float]) -> Spread:
+def ratio(rates: Sequence[float], base_rates: Sequence[float]) -> Spread:
     """One side's rates divided by another's, round by round: a busy moment of the machine meets both.
 
     >>> ratio([2.0, 4.0, 9.0], [1.0, 2.0, 3.0])
     Spread(median=2.0, low=2.0, high=3.0)
     """
-    return spread([a / b for a, b in zip(one, other, strict=True)])
+    return spread([a / b for a, b in zip(rates, base_rates, strict=True)])
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -90,29 +90,32 @@ def differences(sides: Mapping[str, Measured], k: int) -> list[str]:
     Peers have tables of their own, and an HNSW graph that is built again is another graph.
     """
     problems = []
-    means = {name: statistics.fmean(one.recalls) for name, one in sides.items()}
-    for name, one in sides.items():
-        short = sum(len(ids) != k for ids in one.ids)
+    means = {name: statistics.fmean(side.recalls) for name, side in sides.items()}
+    for name, side in sides.items():
+        short = sum(len(ids) != k for ids in side.ids)
         if short:
-            problems.append(f"{name}: {short} of {len(one.ids)} answers have not {k} chunks")
+            problems.append(f"{name}: {short} of {len(side.ids)} answers have not {k} chunks")
         if means[name] < RECALL:
             problems.append(f"{name}: recall {means[name]:.4f} is below {RECALL}")
     if means and max(means.values()) - min(means.values()) > RECALL_APART:
         apart = ", ".join(f"{name} {mean:.4f}" for name, mean in means.items())
         problems.append(f"recall differs by more than {RECALL_APART}: {apart}")
     for name in (LISTS, ONE, SIXTEEN, NAIVE):
-        other = (
+        differing = (
             _others(sides[name], sides[BARE], may_be_better=name in {ONE, SIXTEEN}) if {BARE, name} <= {*sides} else 0
         )
-        if other:
-            problems.append(f"{name}: {other} of {len(sides[name].ids)} answers are not those of {BARE}")
+        if differing:
+            problems.append(f"{name}: {differing} of {len(sides[name].ids)} answers are not those of {BARE}")
     return problems
 
 
 def _others(side: Measured, floor: Measured, *, may_be_better: bool) -> int:
     """How many of a side's answers are not the floor's."""
     answers = zip(side.ids, floor.ids, side.recalls, floor.recalls, strict=True)
-    return sum(found != same and not (may_be_better and more > less) for found, same, more, less in answers)
+    return sum(
+        ids != floor_ids and not (may_be_better and side_recall > floor_recall)
+        for ids, floor_ids, side_recall, floor_recall in answers
+    )
 
 
 # --- goals --------------------------------------------------------------------------------------
@@ -160,8 +163,8 @@ def goals(sides: Mapping[str, Measured], curves: Mapping[str, Spread | float] | 
     """
     further = curves or {}
 
-    def times(one: str, other: str) -> Spread | None:
-        return ratio(sides[one].rates, sides[other].rates) if one in sides and other in sides else None
+    def times(name: str, base: str) -> Spread | None:
+        return ratio(sides[name].rates, sides[base].rates) if name in sides and base in sides else None
 
     def above_the_loop(name: str) -> float | None:
         return sides[name].cost("worker_ms") - sides[BARE].cost("worker_ms") if {name, BARE} <= sides.keys() else None
@@ -181,9 +184,9 @@ def goals(sides: Mapping[str, Measured], curves: Mapping[str, Spread | float] | 
         Goal("recall@15 as shipped, mean", RECALL, True, "", further.get("recall_mean")),
         Goal("recall@15 as shipped, worst query", 0.80, True, "", further.get("recall_worst")),
         *(
-            Goal(f"{percent} % visible: {what}", bound, at_least, unit, further.get(f"visible_{percent}_{name}"))
+            Goal(f"{percent} % visible: {label}", bound, at_least, unit, further.get(f"visible_{percent}_{name}"))
             for percent, times_bound in ((1, 1.5), (10, 2.0), (50, 2.0))
-            for what, name, bound, at_least, unit in (
+            for label, name, bound, at_least, unit in (
                 ("rows of 15", "rows", 15.0, True, ""),
                 ("recall", "recall", 0.99, True, ""),
                 ("time ÷ unfiltered", "times", times_bound, False, " ×"),

@@ -168,7 +168,7 @@ def ties(on: Stage, queries: Vectors, k: int, rounds: int, ef_search: int) -> Sp
     caller = on.caller(100)
     # What the worker's statement sets by itself.
     width = (("hnsw.ef_search", str(ef_search)), ("hnsw.iterative_scan", "relaxed_order"), (FEW_ROWS_SETTING, "on"))
-    told = dataclasses.replace(caller, settings=(*caller.settings, *width))
+    plain_caller = dataclasses.replace(caller, settings=(*caller.settings, *width))
     statements = corpus.statements
     plain = (
         b"SELECT * FROM ("
@@ -182,9 +182,9 @@ def ties(on: Stage, queries: Vectors, k: int, rounds: int, ef_search: int) -> Sp
         took: tuple[list[float], list[float]] = ([], [])
         for query in queries:
             values = statements.values(query, k, NO_FILTERS)
-            asked = VectorSearch(corpus, query, k, NO_FILTERS).statements()
-            took[0].append(_ms(lambda asked=asked: on.database.read(caller, asked)))
-            took[1].append(_ms(lambda values=values: on.database.read(told, [(plain, values)])))
+            searches = VectorSearch(corpus, query, k, NO_FILTERS).statements()
+            took[0].append(_ms(lambda searches=searches: on.database.read(caller, searches)))
+            took[1].append(_ms(lambda values=values: on.database.read(plain_caller, [(plain, values)])))
         if turn:  # the first one warms up
             exact.append(statistics.median(took[0]))
             simple.append(statistics.median(took[1]))
@@ -269,9 +269,9 @@ def _plain(
     took, recalls = [], []
     for vector, row in zip(queries, distances, strict=True):
         started = time.perf_counter()
-        found = admin.execute(statement, (vector,), prepare=True).fetchall()
+        rows = admin.execute(statement, (vector,), prepare=True).fetchall()
         took.append((time.perf_counter() - started) * 1000)
-        recalls.append(recall([one for (one,) in found], row, k))
+        recalls.append(recall([chunk_id for (chunk_id,) in rows], row, k))
     admin.execute("RESET hnsw.ef_search")
     admin.execute("RESET enable_seqscan")
     return statistics.median(took), statistics.fmean(recalls)
@@ -282,11 +282,11 @@ def decoding(queries: Vectors, rounds: int) -> Spread:
     lists = [json.dumps(query.tolist()) for query in queries]
     texts = [orjson.dumps(base64.b64encode(query.astype("<f4").tobytes()).decode()) for query in queries]
     floats = TypeAdapter(Annotated[list[FiniteFloat], Field(min_length=DIMENSIONS, max_length=DIMENSIONS)])
-    plain, own = [], []
+    plain, ours = [], []
     for _ in range(rounds):
-        plain.append(_ms(lambda: [floats.validate_python(json.loads(one)) for one in lists]))
-        own.append(_ms(lambda: [decode(orjson.loads(one)) for one in texts]))
-    return ratio(plain, own)
+        plain.append(_ms(lambda: [floats.validate_python(json.loads(text)) for text in lists]))
+        ours.append(_ms(lambda: [decode(orjson.loads(text)) for text in texts]))
+    return ratio(plain, ours)
 
 
 def _ms(call: Callable[[], Any]) -> float:

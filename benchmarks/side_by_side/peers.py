@@ -104,7 +104,7 @@ def python_of(peer: Peer, folder: Path = ENVIRONMENTS) -> Path:
 
 def _run(command: list[str], peer: Peer, **environment: str) -> None:
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             check=False,
             capture_output=True,
@@ -114,9 +114,9 @@ def _run(command: list[str], peer: Peer, **environment: str) -> None:
         )
     except subprocess.TimeoutExpired:
         raise SettingsError(f"{peer.name}: not done within {INSTALL_SECONDS} s") from None
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise SettingsError(f"{peer.name}: {last}")
+    if completed.returncode:
+        last_line = (completed.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise SettingsError(f"{peer.name}: {last_line}")
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -176,8 +176,8 @@ def made_by_library(peer: Peer, python: Path, url: str) -> None:
 def _copy(admin: psycopg.Connection[Any], peer: Peer) -> None:
     """All rows in the form of the one that the library wrote; that one goes."""
     table, metadata = sql.Identifier(peer.table), sql.Identifier(peer.metadata)
-    (written,) = admin.execute(sql.SQL("DELETE FROM {} RETURNING {}::text").format(table, metadata)).fetchone()
-    made: sql.Composable = sql.Literal(written)
+    (written_metadata,) = admin.execute(sql.SQL("DELETE FROM {} RETURNING {}::text").format(table, metadata)).fetchone()
+    metadata_of_row: sql.Composable = sql.Literal(written_metadata)
     values = {
         "chunk_id": "id",
         "document": "document_id",
@@ -185,8 +185,12 @@ def _copy(admin: psycopg.Connection[Any], peer: Peer) -> None:
         "page": "coalesce(page::text, 'null')",
     }
     for field, column in values.items():
-        made = sql.SQL("replace({}, {}, {})").format(made, sql.Literal(str(SAMPLE[field])), sql.SQL(column))
-    cells = [sql.SQL(cell).format(metadata=sql.SQL("{}::json").format(made)) for cell in peer.columns.values()]
+        metadata_of_row = sql.SQL("replace({}, {}, {})").format(
+            metadata_of_row, sql.Literal(str(SAMPLE[field])), sql.SQL(column)
+        )
+    cells = [
+        sql.SQL(cell).format(metadata=sql.SQL("{}::json").format(metadata_of_row)) for cell in peer.columns.values()
+    ]
     admin.execute(
         sql.SQL("INSERT INTO {} ({}) SELECT {} FROM public.document_chunks ORDER BY id").format(
             table, sql.SQL(", ").join(map(sql.Identifier, peer.columns)), sql.SQL(", ").join(cells)

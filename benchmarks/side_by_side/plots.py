@@ -68,7 +68,7 @@ def _colour(name: str) -> str:
 
 
 def _throughput(axes: Axes, sides: Mapping[str, Measured]) -> None:
-    marks = [spread(one.rates) for one in sides.values()]
+    marks = [spread(side.rates) for side in sides.values()]
     axes.barh(
         range(len(sides)),
         [mark.median for mark in marks],
@@ -83,13 +83,15 @@ def _throughput(axes: Axes, sides: Mapping[str, Measured]) -> None:
 
 def _latency(axes: Axes, sides: Mapping[str, Measured]) -> None:
     """Plot latencies of one query at a time; a job of sixteen is left out."""
-    shown = [name for name in sides if name != SIXTEEN]
-    for place, name in enumerate(shown):
-        found = [percentile(sides[name].latencies, share) for share, _ in MARKS]
-        axes.plot([found[0], found[-1]], [place, place], color=_colour(name), linewidth=2, solid_capstyle="butt")
-        for value, (_, marker) in zip(found, MARKS, strict=True):
+    names = [name for name in sides if name != SIXTEEN]
+    for place, name in enumerate(names):
+        percentiles = [percentile(sides[name].latencies, share) for share, _ in MARKS]
+        axes.plot(
+            [percentiles[0], percentiles[-1]], [place, place], color=_colour(name), linewidth=2, solid_capstyle="butt"
+        )
+        for value, (_, marker) in zip(percentiles, MARKS, strict=True):
             axes.plot(value, place, marker, color=_colour(name), markersize=7, markeredgewidth=2)
-    _name_sides(axes, shown)
+    _name_sides(axes, names)
     axes.set_xlim(left=0)
     axes.set_title("Latency of one query at a time")
     axes.set_xlabel("ms: median, 95th and 99th percentile")

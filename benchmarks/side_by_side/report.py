@@ -46,7 +46,7 @@ def document(
     corpus: str, about: Mapping[str, Any], sides: Mapping[str, Measured], goals: Sequence[Goal], left_out: Iterable[str]
 ) -> str:
     """The whole section."""
-    parts = [
+    paragraphs = [
         introduction(about),
         *(f"Left out: {reason}." for reason in left_out),
         f"![Throughput, latency, and how both grow]({PLOT.format(corpus=corpus)})",
@@ -55,7 +55,7 @@ def document(
         "Goals, and what this run says of them:",
         table(*goal_lines(goals)),
     ]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def introduction(about: Mapping[str, Any]) -> str:
@@ -74,15 +74,15 @@ def rates(sides: Mapping[str, Measured]) -> tuple[list[str], list[list[str]]]:
     """Throughput, ratios and latency."""
     headings = ["side", "queries/s", "÷ bare loop", "÷ LangChain", "p50 ms", "p95 ms", "p99 ms", "recall@15", "worst"]
     lines = []
-    for name, one in sides.items():
+    for name, side in sides.items():
         lines.append(
             [
                 TITLES[name],
-                _spread(spread(one.rates), ".0f"),
-                *(_ratio(sides, name, other) for other in (BARE, LANGCHAIN)),
-                *(f"{percentile(one.latencies, share):.1f}" for share in (0.5, 0.95, 0.99)),
-                f"{statistics.fmean(one.recalls):.4f}",
-                f"{min(one.recalls):.2f}",
+                _spread(spread(side.rates), ".0f"),
+                *(_ratio(sides, name, base) for base in (BARE, LANGCHAIN)),
+                *(f"{percentile(side.latencies, share):.1f}" for share in (0.5, 0.95, 0.99)),
+                f"{statistics.fmean(side.recalls):.4f}",
+                f"{min(side.recalls):.2f}",
             ]
         )
     return headings, lines
@@ -103,15 +103,15 @@ def costs(sides: Mapping[str, Measured]) -> tuple[list[str], list[list[str]]]:
         "MB after",
     ]
     lines = []
-    for name, one in sides.items():
+    for name, side in sides.items():
         figures = (*CPU, *CARRIED)
         forms = (".2f", ".2f", ".3f", *[".1f"] * len(CARRIED))
         lines.append(
             [
                 TITLES[name].replace("**", ""),
-                *(format(one.cost(figure), form) for figure, form in zip(figures, forms, strict=True)),
-                f"{one.memory['at rest']:.0f}",
-                f"{one.memory['after']:.0f}",
+                *(format(side.cost(figure), form) for figure, form in zip(figures, forms, strict=True)),
+                f"{side.memory['at rest']:.0f}",
+                f"{side.memory['after']:.0f}",
             ]
         )
     return headings, lines
@@ -122,8 +122,8 @@ def goal_lines(goals: Iterable[Goal]) -> tuple[list[str], list[list[str]]]:
     lines = []
     for goal in goals:
         sign = "≥" if goal.at_least else "≤"
-        unknown = f"`{goal.elsewhere}`" if goal.elsewhere else "not in this run"
-        verdict = {True: "reached", False: "**missed**", None: unknown}[goal.reached]
+        unmeasured = f"`{goal.elsewhere}`" if goal.elsewhere else "not in this run"
+        verdict = {True: "reached", False: "**missed**", None: unmeasured}[goal.reached]
         lines.append([goal.text, f"{sign} {goal.bound:g}{goal.unit}", _value(goal), verdict])
     return ["", "goal", "measured", ""], lines
 
@@ -136,10 +136,10 @@ def _value(goal: Goal) -> str:
     return text + goal.unit
 
 
-def _ratio(sides: Mapping[str, Measured], name: str, other: str) -> str:
-    if other not in sides:
+def _ratio(sides: Mapping[str, Measured], name: str, base: str) -> str:
+    if base not in sides:
         return "–"
-    return "1" if name == other else _spread(ratio(sides[name].rates, sides[other].rates), ".2f")
+    return "1" if name == base else _spread(ratio(sides[name].rates, sides[base].rates), ".2f")
 
 
 def _spread(value: Spread, form: str) -> str:

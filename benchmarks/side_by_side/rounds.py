@@ -30,7 +30,7 @@ def recall(ids: Sequence[str], distances: Distances, k: int) -> float:
         k: how many were wanted.
     """
     farthest = np.partition(distances, k - 1)[k - 1] + TIE
-    return sum(bool(distances[row] <= farthest) for row in {row_of(one) for one in ids}) / k
+    return sum(bool(distances[row] <= farthest) for row in {row_of(chunk_id) for chunk_id in ids}) / k
 
 
 def measure(
@@ -92,12 +92,12 @@ def _answers(side: Side, count: int) -> list[list[str]]:
 def _turn(name: str, side: Side, measured: Measured, meter: Meter, count: int) -> None:
     """One side's turn: prepared before the clock runs, looked through after it."""
     side.prepare(count)
-    before = meter.read(side.processes())
+    usage_before = meter.read(side.processes())
     seconds = side.run()
-    used = meter.settled(side.processes()).per_query(before, count)
+    used = meter.settled(side.processes()).per_query(usage_before, count)
     measured.rates.append(count / seconds)
     for cost, value in used.items():
         measured.costs.setdefault(cost, []).append(value)
-    known = len(measured.ids)
-    if any(ids != measured.ids[i % known] for i, ids in enumerate(side.found())):
+    query_count = len(measured.ids)
+    if any(ids != measured.ids[i % query_count] for i, ids in enumerate(side.found())):
         raise Failed(f"{name}: a query was answered otherwise than before")

@@ -121,18 +121,18 @@ class BareSide:
         self._answers: list[list[str]] = []
 
     def processes(self) -> list[int]:
-        return [one.pid for one in self._loops]
+        return [loop.pid for loop in self._loops]
 
     def prepare(self, count: int) -> None:
         self._count = count
 
     def run(self) -> float:
         loops = len(self._loops)
-        for first, loop in enumerate(self._loops):
-            _tell(loop, first=first, step=loops, count=len(range(first, self._count, loops)))
-        said = [_heard(loop) for loop in self._loops]
-        self._answers = [said[i % loops]["ids"][i // loops] for i in range(self._count)]
-        return max(one["seconds"] for one in said)
+        for place, loop in enumerate(self._loops):
+            _tell(loop, first=place, step=loops, count=len(range(place, self._count, loops)))
+        replies = [_heard(loop) for loop in self._loops]
+        self._answers = [replies[i % loops]["ids"][i // loops] for i in range(self._count)]
+        return max(reply["seconds"] for reply in replies)
 
     def found(self) -> list[list[str]]:
         return self._answers
@@ -195,7 +195,7 @@ class ListSide:
         self._names: list[str] = []
 
     def processes(self) -> list[int]:
-        return [one.pid for one in self._workers]
+        return [worker.pid for worker in self._workers]
 
     def prepare(self, count: int) -> None:
         self._client.flushdb()
@@ -304,8 +304,10 @@ class CelerySide:
         embeddings = [self._embeddings[place % len(self._embeddings)] for place in places]
         job: Any = embeddings[0]
         if self._route.ours:
-            asked = {"query_embeddings": embeddings} if self._route.batch else {"query_embedding": embeddings[0]}
-            job = {**asked, "k": self._site.k, "principal": {"tenant_id": TENANT}}
+            embedding_field = (
+                {"query_embeddings": embeddings} if self._route.batch else {"query_embedding": embeddings[0]}
+            )
+            job = {**embedding_field, "k": self._site.k, "principal": {"tenant_id": TENANT}}
         return app.send_task(self._route.task, (job,), queue=self._route.queue, argsrepr="(job)", kwargsrepr="{}")
 
     def run(self) -> float:
@@ -317,14 +319,14 @@ class CelerySide:
 
     def found(self) -> list[list[str]]:
         stored = self._results.mget([f"celery-task-meta-{task}" for task in self._tasks])
-        found = []
+        ids = []
         for record in stored:
             answer = orjson.loads(record)
             if answer["status"] != "SUCCESS":
                 raise Failed(f"{self._route.queue}: a job failed: {answer['result']}")
             result = answer["result"]
-            found += [chunk_ids(one) for one in (result["results"] if self._route.batch else [result])]
-        return found
+            ids += [chunk_ids(query_answer) for query_answer in (result["results"] if self._route.batch else [result])]
+        return ids
 
     def call(self, place: int) -> float:
         started = time.perf_counter()
@@ -364,8 +366,8 @@ def ours(site: Site) -> Iterator[tuple[Side, Side]]:
         log = site.root / "ours.log"
         worker = exits.enter_context(celery_worker(environment, log, *options, queues="retrieval"))
         routes = [Route("retrieve_top_k", "retrieval", batch, ours=True) for batch in (0, 16)]
-        one, sixteen = (exits.enter_context(contextlib.closing(CelerySide(site, route, worker))) for route in routes)
-        yield one, sixteen
+        single, sixteen = (exits.enter_context(contextlib.closing(CelerySide(site, route, worker))) for route in routes)
+        yield single, sixteen
 
 
 @contextlib.contextmanager
@@ -405,14 +407,14 @@ def chunk_ids(answer: Mapping[str, Any]) -> list[str]:
     return [chunk["chunk_id"] for chunk in answer["chunks"]]
 
 
-def wait_for(done: Callable[[], bool]) -> None:
+def wait_for(is_so: Callable[[], bool]) -> None:
     """Poll until it is so.
 
     Raises:
         Failed: it takes too long.
     """
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not done():
+    while not is_so():
         if time.monotonic() > deadline:
             raise Failed(f"no answer within {PATIENCE_SECONDS:.0f} s")
         time.sleep(POLL_SECONDS)

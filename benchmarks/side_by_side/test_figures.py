@@ -13,7 +13,7 @@ IDS = [["c1", "c2"], ["c3", "c4"]]
 
 
 def side(recalls=(1.0, 1.0), ids=IDS, rates=(100.0,), **further):
-    return Measured(recalls=[*recalls], ids=[[*one] for one in ids], rates=[*rates], **further)
+    return Measured(recalls=[*recalls], ids=[[*answer] for answer in ids], rates=[*rates], **further)
 
 
 def test_a_ratio_is_taken_round_by_round():
@@ -36,22 +36,24 @@ def test_equal_results_may_be_compared():
 
 
 @pytest.mark.parametrize(
-    ("other", "problem"),
+    ("other_side", "problem"),
     [
         (side(recalls=(0.98, 1.0)), "recall 0.9900 is below 0.995"),
         (side(recalls=(0.9955, 0.9955)), "recall differs by more than 0.004"),
         (side(ids=[["c1", "c2"], ["c3"]]), "1 of 2 answers have not 2 chunks"),
     ],
 )
-def test_a_peer_with_another_recall_is_not_compared(other, problem):
+def test_a_peer_with_another_recall_is_not_compared(other_side, problem):
     """Neither where it finds less than the others, nor where it answers short."""
-    assert problem in " ".join(figures.differences({BARE: side(), LANGCHAIN: other}, 2))
+    assert problem in " ".join(figures.differences({BARE: side(), LANGCHAIN: other_side}, 2))
 
 
 @pytest.mark.parametrize("name", [LISTS, ONE, SIXTEEN, NAIVE])
 def test_sides_of_one_table_must_find_the_same_in_the_same_order(name):
-    other = side(ids=[["c1", "c2"], ["c4", "c3"]])
-    assert figures.differences({BARE: side(), name: other}, 2) == [f"{name}: 1 of 2 answers are not those of {BARE}"]
+    reordered = side(ids=[["c1", "c2"], ["c4", "c3"]])
+    assert figures.differences({BARE: side(), name: reordered}, 2) == [
+        f"{name}: 1 of 2 answers are not those of {BARE}"
+    ]
 
 
 def test_this_worker_may_find_more_than_the_loop():
@@ -81,9 +83,9 @@ def test_a_goal_whose_sides_did_not_take_part_is_neither_reached_nor_missed():
 
 
 def test_processor_time_and_latency_are_counted_above_the_loop():
-    one = side(costs={"worker_ms": [3.0, 2.0, 9.0]}, latencies=[6.0, 5.0, 7.0])
+    worker = side(costs={"worker_ms": [3.0, 2.0, 9.0]}, latencies=[6.0, 5.0, 7.0])
     bare = side(costs={"worker_ms": [1.0, 1.5, 0.5]}, latencies=[4.0, 3.0, 9.0])
-    goals = {goal.text: goal for goal in figures.goals({ONE: one, BARE: bare})}
+    goals = {goal.text: goal for goal in figures.goals({ONE: worker, BARE: bare})}
     cpu = goals["worker CPU above the bare loop, one per job"]
     assert (cpu.value, cpu.reached) == (2.0, False)
     waiting = goals["enqueue → get, p50, less the query's own p50"]
@@ -104,8 +106,8 @@ def test_goal_lines_say_what_was_missed():
 
 
 def test_usage_is_per_query():
-    before, after = Usage(1.0, 2.0, 0.5, 1000, 5000), Usage(1.5, 4.0, 0.6, 11_000, 25_000)
-    assert after.per_query(before, 100) == pytest.approx(
+    usage_before, usage_after = Usage(1.0, 2.0, 0.5, 1000, 5000), Usage(1.5, 4.0, 0.6, 11_000, 25_000)
+    assert usage_after.per_query(usage_before, 100) == pytest.approx(
         {"worker_ms": 5.0, "postgres_ms": 20.0, "redis_ms": 1.0, "redis_in_kb": 0.1, "redis_out_kb": 0.2}
     )
 
@@ -130,8 +132,8 @@ def test_the_search_width_is_the_lowest_that_is_enough_for_all():
 def test_each_number_of_rows_has_results_of_its_own(tmp_path):
     for rows in (1000, 2000):
         report.write(tmp_path, rows, f"of {rows} rows\n")
-    written = {path.name: path.read_text() for path in tmp_path.iterdir()}
-    assert written == {"side_by_side_1000.md": "of 1000 rows\n", "side_by_side_2000.md": "of 2000 rows\n"}
+    texts = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert texts == {"side_by_side_1000.md": "of 1000 rows\n", "side_by_side_2000.md": "of 2000 rows\n"}
 
 
 def test_versions_of_the_peers_are_pinned():

@@ -23,7 +23,7 @@ SIDES = (figures.BARE, figures.LISTS, figures.ONE, figures.SIXTEEN)
 
 def test_a_round_of_the_sides_that_need_no_other_environment():
     """Each answers every query, all find the same, costs are counted, a table is made, and nothing is left running."""
-    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    earlier_pids = {child.pid for child in psutil.Process().children(recursive=True)}
     outcome = play(
         Order(
             rows=3000,
@@ -33,7 +33,7 @@ def test_a_round_of_the_sides_that_need_no_other_environment():
             rounds=2,
             count=320,  # CPU is counted in ticks of 10 ms: fewer may end within one
             calls=2,
-            wanted=SIDES,
+            side_names=SIDES,
             curves=False,
             ef_search=None,
             postgres=18,
@@ -41,20 +41,20 @@ def test_a_round_of_the_sides_that_need_no_other_environment():
         )
     )
     assert outcome.problems == []
-    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= earlier_pids
     assert tuple(outcome.sides) == SIDES
-    for one in outcome.sides.values():
-        assert len(one.rates) == 2
-        assert len(one.latencies) == 4
-        assert min(one.recalls) > 0.8
-        assert min(one.costs["worker_ms"]) > 0
-        assert min(one.costs["postgres_ms"]) > 0
+    for side in outcome.sides.values():
+        assert len(side.rates) == 2
+        assert len(side.latencies) == 4
+        assert min(side.recalls) > 0.8
+        assert min(side.costs["worker_ms"]) > 0
+        assert min(side.costs["postgres_ms"]) > 0
     # A job's embedding goes through Redis: 4 kB as base64. The bare loop has no Redis; idle workers say a little there.
     assert outcome.sides[figures.BARE].cost("redis_in_kb") < 4 < outcome.sides[figures.ONE].cost("redis_in_kb")
     # 768 floats of four bytes are sent to Postgres by each, and fifteen chunks come back.
-    for one in outcome.sides.values():
-        assert 3.072 < one.cost("postgres_in_kb") < 30
-        assert 1 < one.cost("postgres_out_kb") < 100
+    for side in outcome.sides.values():
+        assert 3.072 < side.cost("postgres_in_kb") < 30
+        assert 1 < side.cost("postgres_out_kb") < 100
     goals = figures.goals(outcome.sides)
     section = report.document("3000", outcome.about, outcome.sides, goals, outcome.left_out)
     assert all(report.TITLES[name] in section for name in SIDES)
@@ -75,10 +75,10 @@ def admin():
 
 def test_a_peers_rows_are_in_the_form_of_the_one_that_it_wrote(admin):
     """Each with its own values; the one that was written to learn the form is gone, and kept data is used again."""
-    made = []
+    creations = []
 
     def make():
-        made.append(True)
+        creations.append(True)
         admin.execute(
             "CREATE TABLE langchain_chunks (langchain_id uuid PRIMARY KEY, content text NOT NULL,"
             " embedding vector(768) NOT NULL, langchain_metadata json)"
@@ -92,7 +92,7 @@ def test_a_peers_rows_are_in_the_form_of_the_one_that_it_wrote(admin):
     langchain = peers.PEERS[0]
     for _ in range(2):
         peers.load(admin, langchain, make, "the sample", lambda *_: None)
-    assert made == [True]
+    assert creations == [True]
     theirs = admin.execute(
         f"SELECT {langchain.chunk_id}, langchain_metadata ->> 'document', langchain_metadata ->> 'section',"
         " (langchain_metadata ->> 'page')::int, content, embedding, langchain_metadata ->> 'kept'"

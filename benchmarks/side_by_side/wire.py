@@ -21,12 +21,12 @@ class Carried(NamedTuple):
     """Bytes that passed so far.
 
     Attributes:
-        there: to the server.
-        back: from the server.
+        to_server: to the server.
+        from_server: from the server.
     """
 
-    there: int
-    back: int
+    to_server: int
+    from_server: int
 
 
 class _Relay:

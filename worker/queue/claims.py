@@ -229,11 +229,11 @@ class _Line:
         """Return the length of the reply that comes next, from its first line; 0: it is no string."""
         start = b""
         while b"\r\n" not in start:
-            part = self.connection._sock.recv(_FIRST_BYTES)  # noqa: SLF001 -- redis-py has no other
-            if not part:
+            received = self.connection._sock.recv(_FIRST_BYTES)  # noqa: SLF001 -- redis-py has no other
+            if not received:
                 raise redis.ConnectionError("Redis closed the connection")
-            self.connection._parser._reader.feed(part)  # noqa: SLF001 -- the parser continues there
-            start += part
+            self.connection._parser._reader.feed(received)  # noqa: SLF001 -- the parser continues there
+            start += received
         return int(start[1 : start.index(b"\r\n")]) if start.startswith(b"$") else 0
 
     def read(self) -> Any:
@@ -413,7 +413,7 @@ class Claims:
         return self._claimed(line, *reply[:2])
 
     def _run_take(
-        self, line: _Line, limit: int, gathers: int, taken: int = 0, turns: Sequence[str] = ()
+        self, line: _Line, limit: int, gathers: int, taken_count: int = 0, turns: Sequence[str] = ()
     ) -> list[Any] | None:
         """Return the reply of lua/take.lua; with turns, it first sorts what was gathered."""
         queue, (place, answered) = line.queue, line.places
@@ -422,22 +422,22 @@ class Claims:
         names = [owner, queue, place, answered, keys.deliveries(queue), keys.callers(queue), keys.numbers(queue)]
         names += [keys.caller(queue, turn) for turn in numbers]
         limits = (limit, self._longest, BURST_BYTES, MOST_OF_SEVERAL, gathers)
-        reply: list[Any] | None = _TAKE.run(line.ask, names, *limits, taken, *(numbers[turn] for turn in turns))
+        reply: list[Any] | None = _TAKE.run(line.ask, names, *limits, taken_count, *(numbers[turn] for turn in turns))
         while reply is not None and reply[3]:
             reply = _TAKE.run(line.ask, names[:7], *limits, 0)
         return reply
 
     def _take_sorted(
-        self, line: _Line, limit: int, taken: list[bytes], counts: list[int], gathered: Sequence[bytes]
+        self, line: _Line, limit: int, taken_messages: list[bytes], counts: list[int], gathered: Sequence[bytes]
     ) -> list[Any] | None:
         """Have gathered messages sorted by whose turn each takes, and take as many more as may be."""
         try:
             turns = [self._turn_of(raw) for raw in gathered]  # type: ignore[misc] # gathered only if there is one
-            more = self._run_take(line, limit - len(taken), 0, len(taken), turns)
+            further_reply = self._run_take(line, limit - len(taken_messages), 0, len(taken_messages), turns)
         except BaseException:  # else the next claim would acknowledge them
             line.drop()
             raise
-        return more and [taken + more[0], counts + more[1]]
+        return further_reply and [taken_messages + further_reply[0], counts + further_reply[1]]
 
     def _claimed(self, line: _Line, raws: Sequence[bytes], counts: Sequence[int] = ()) -> list[ClaimedMessage]:
         if not raws:

@@ -58,8 +58,8 @@ def tls(url: str) -> dict[str, str] | None:
     True
     """
     address = urlsplit(url)
-    stated = parse_qs(address.query)
-    options = {name: stated[name][-1] for name in _TLS if name in stated}
+    url_options = parse_qs(address.query)
+    options = {name: url_options[name][-1] for name in _TLS if name in url_options}
     return options if address.scheme == "rediss" and options else None
 
 

@@ -86,8 +86,10 @@ class FurtherTasks:
         """Whether a chord is complete, though not sent: a process claims that, in versions of Celery with the key d."""
         key, client = self._app.backend.get_key_for_group, self._app.backend.client
         with client.pipeline() as pipe:
-            ended, size, more = pipe.scard(key(group, ".d")).get(key(group, ".s")).get(key(group, ".t")).execute()
-        return size is not None and ended == int(size) + int(more or 0)
+            ended, size, total_difference = (
+                pipe.scard(key(group, ".d")).get(key(group, ".s")).get(key(group, ".t")).execute()
+            )
+        return size is not None and ended == int(size) + int(total_difference or 0)
 
     def _send(self, request: Any, result: Any, state: str) -> None:
         """Send callbacks and the next task of a chain, or error callbacks; the rest of a chain fails with its job."""

@@ -144,8 +144,8 @@ class Metrics:
         try:
             worker, reserved = _free_number(folder)
             self._exits.callback(reserved.close)
-            own = _Files(f"{glob.escape(str(folder))}/*_{worker}-*.db")
-            own.collect()  # checks that files it continues are readable
+            own_files = _Files(f"{glob.escape(str(folder))}/*_{worker}-*.db")
+            own_files.collect()  # checks that files it continues are readable
         except OSError as error:
             raise SettingsError(f"the setting metrics.folder, {folder}: {error.strerror}") from None
         except (RuntimeError, ValueError, struct.error):
@@ -157,7 +157,7 @@ class Metrics:
         values.ValueClass = values.MultiProcessValue(lambda: self._place)  # type: ignore[no-untyped-call] # it has no types
         self._families = {d.name: d.kind(d.name, d.meaning, d.labels, registry=None, **d.options) for d in DEFINITIONS}
         if self._settings.port:
-            self._serve(own)
+            self._serve(own_files)
 
     def _serve(self, files: _Files) -> None:
         registry = CollectorRegistry()

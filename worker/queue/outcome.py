@@ -125,7 +125,7 @@ def _outcome_of(
             _check_principal(context)
             result = answer(parsed, context)
             rows, summary = _MODULES[job.task].summary(result)
-            done = JobResult(result, f"<{job.task} {summary}>")
+            job_result = JobResult(result, f"<{job.task} {summary}>")
     except Unavailable as error:
         _log("job delayed", job, started, **run, level="warning", error="Unavailable", reason=error.message)
         return _retry_or_failure(job, error, settings)
@@ -144,7 +144,7 @@ def _outcome_of(
         sentence = f"unforeseen {type(error).__name__}; the worker's log has the details under this task id"
         return Outcome("FAILURE", InternalError(sentence))
     _log("job done", job, started, **run, rows=rows, outcome=summary)
-    return Outcome("SUCCESS", done)
+    return Outcome("SUCCESS", job_result)
 
 
 def _check_principal(context: JobContext) -> None:

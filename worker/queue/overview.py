@@ -123,24 +123,24 @@ class Overview:
         """
         with self._connected() as client:
             index: Any = client.zrange(keys.UNACKED_INDEX, 0, 0, withscores=True)
-            now: Any = client.time()
+            redis_time: Any = client.time()
             recorded: Any = client.zcard(keys.UNACKED_INDEX)
             owners = _owners(client)
             states = tuple(self._state(client, queue) for queue in self._queues)
-            letters = [one for queue in self._queues for one in dead_letters.every(client, queue, newest)]
+            letters = [letter for queue in self._queues for letter in dead_letters.every(client, queue, newest)]
             listed = {name: client.llen(keys.inflight(owner.queue, name)) for name, owner in owners.items()}
             held = _held(client, owners, listed)
-        workers = _workers(owners, held, now[0])
-        told = [owner.began for name, owner in owners.items() if owner.began is not None and held[name]]
-        began = [*(score for _, score in index), *told]
-        age = max(0.0, now[0] - min(began)) if began else 0.0
-        dead = {one.queue: one.dead for one in states}
-        inside = {one.queue: one.waiting + one.delayed for one in states}
+        workers = _workers(owners, held, redis_time[0])
+        began_of_owners = [owner.began for name, owner in owners.items() if owner.began is not None and held[name]]
+        began = [*(score for _, score in index), *began_of_owners]
+        age = max(0.0, redis_time[0] - min(began)) if began else 0.0
+        dead = {state.queue: state.dead for state in states}
+        inside = {state.queue: state.waiting + state.delayed for state in states}
         for name, owner in owners.items():
             if owner.queue in inside:
                 inside[owner.queue] += held[name]
         ended = {name: (owner.queue, owner.ended) for name, owner in owners.items() if owner.is_alive}
-        rates = self._meter.add(Sample(now[0] + now[1] / 1e6, inside, dead, ended))
+        rates = self._meter.add(Sample(redis_time[0] + redis_time[1] / 1e6, inside, dead, ended))
         running = int(recorded) + sum(listed.values())
         return BrokerState(states, running, age, workers, tuple(letters), rates)
 
@@ -157,8 +157,8 @@ class Overview:
     def purge(self, queue: str, entry: str) -> bool:
         """Delete a dead letter; return False if it is gone. Raises as `look`."""
         with self._connected() as client:
-            known = queue in self._queues and dead_letters.one(client, queue, entry) is not None
-            return known and bool(dead_letters.purge(client, queue, [entry]))
+            is_present = queue in self._queues and dead_letters.one(client, queue, entry) is not None
+            return is_present and bool(dead_letters.purge(client, queue, [entry]))
 
     def use_token(self, token_id: str, seconds: float) -> bool:
         """Mark a token as used, for all inspectors of this broker; return False if it was used before.
@@ -205,10 +205,10 @@ class _Owner:
 def _owners(client: redis.Redis) -> dict[str, _Owner]:
     """Return the owners: a worker that is alive renews a key for each of its queues."""
     places: Any = client.zrange(keys.OWNERS, 0, -1, withscores=True)
-    known = [(*keys.parse_inflight(place.decode()), seen) for place, seen in places]
-    values: Any = client.mget([keys.owner_key(owner) for _, owner, _ in known]) if known else []
+    seen_owners = [(*keys.parse_inflight(place.decode()), seen) for place, seen in places]
+    values: Any = client.mget([keys.owner_key(owner) for _, owner, _ in seen_owners]) if seen_owners else []
     owners = {}
-    for (queue, owner, seen), value in zip(known, values, strict=True):
+    for (queue, owner, seen), value in zip(seen_owners, values, strict=True):
         worker, ended, began = keys.parse_owner_value((value or keys.worker_of(owner).encode()).decode())
         owners[owner] = _Owner(queue, seen, value is not None, worker, ended, began)
     return owners
@@ -221,19 +221,19 @@ def _held(client: redis.Redis, owners: Mapping[str, _Owner], listed: Mapping[str
     return Counter(listed) + Counter(owner for owner in recorded if owner in owners)
 
 
-def _workers(owners: Mapping[str, _Owner], held: Mapping[str, int], now: float) -> tuple[WorkerState, ...]:
+def _workers(owners: Mapping[str, _Owner], held: Mapping[str, int], redis_time: float) -> tuple[WorkerState, ...]:
     """Return the workers that have these owners; none that is gone and holds nothing."""
     groups: dict[str, list[tuple[_Owner, int]]] = {}
     for name, owner in owners.items():
         groups.setdefault(owner.worker, []).append((owner, held[name]))
     return tuple(
-        _worker_of(name, group, now)
+        _worker_of(name, group, redis_time)
         for name, group in sorted(groups.items())
         if any(owner.is_alive or count for owner, count in group)
     )
 
 
-def _worker_of(name: str, group: Sequence[tuple[_Owner, int]], now: float) -> WorkerState:
+def _worker_of(name: str, group: Sequence[tuple[_Owner, int]], redis_time: float) -> WorkerState:
     counts: Counter[str] = Counter()
     for owner, count in group:
         counts[owner.queue] += count
@@ -241,7 +241,7 @@ def _worker_of(name: str, group: Sequence[tuple[_Owner, int]], now: float) -> Wo
     return WorkerState(
         name,
         any(owner.is_alive for owner, _ in group),
-        max(0.0, now - max(owner.seen for owner, _ in group)),
+        max(0.0, redis_time - max(owner.seen for owner, _ in group)),
         {queue: count for queue, count in sorted(counts.items()) if count},
-        max(0.0, now - min(began)) if began else None,
+        max(0.0, redis_time - min(began)) if began else None,
     )

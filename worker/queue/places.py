@@ -32,36 +32,36 @@ class Place:
         self.deaths = 0
         self._next_fork = 0.0
 
-    def begin(self, now: float) -> None:
+    def begin(self, current_time: float) -> None:
         """Note a process that is forked next."""
         self.ready_at = None
-        self._forked_at, self._slow_seconds = now, _SLOW_SECONDS
+        self._forked_at, self._slow_seconds = current_time, _SLOW_SECONDS
 
-    def end(self, now: float, *, is_proven: bool) -> None:
+    def end(self, current_time: float, *, is_proven: bool) -> None:
         """Note the end of its process; one that is proven has begun a job, or left as it was asked to."""
-        if is_proven or (self.ready_at is not None and now - self.ready_at > _PROVEN_SECONDS):
+        if is_proven or (self.ready_at is not None and current_time - self.ready_at > _PROVEN_SECONDS):
             self.deaths = 0
             return
         self.deaths += 1
         pause = 0.0 if self.deaths == 1 else min(_PAUSE_SECONDS * 2.0 ** (self.deaths - 2), _LONGEST_PAUSE_SECONDS)
-        self._next_fork = now + pause
+        self._next_fork = current_time + pause
         logger.error("process died at its start", extra={"deaths": self.deaths, "pause_seconds": pause})
 
-    def is_due(self, now: float) -> bool:
+    def is_due(self, current_time: float) -> bool:
         """Return whether the next process may be forked; the last one has ended."""
-        return now >= self._next_fork
+        return current_time >= self._next_fork
 
-    def is_slow(self, now: float) -> bool:
+    def is_slow(self, current_time: float) -> bool:
         """Return whether the process has not been ready for so long that it is logged now."""
-        is_slow = self.ready_at is None and now - self._forked_at >= self._slow_seconds
+        is_slow = self.ready_at is None and current_time - self._forked_at >= self._slow_seconds
         if is_slow:
             self._slow_seconds *= 2
         return is_slow
 
-    def is_stuck(self, now: float) -> bool:
+    def is_stuck(self, current_time: float) -> bool:
         """Return whether the process will probably never be ready."""
-        return self.ready_at is None and now - self._forked_at >= _START_SECONDS * 2.0**self.deaths
+        return self.ready_at is None and current_time - self._forked_at >= _START_SECONDS * 2.0**self.deaths
 
-    def seconds(self, now: float) -> float:
+    def seconds(self, current_time: float) -> float:
         """Return the age of the process."""
-        return now - self._forked_at
+        return current_time - self._forked_at

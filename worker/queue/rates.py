@@ -62,21 +62,24 @@ class _Step:
     ended: Mapping[str, int]
 
 
-def between(first: Sample, second: Sample) -> tuple[dict[str, int], dict[str, int]]:
+def between(earlier_sample: Sample, later_sample: Sample) -> tuple[dict[str, int], dict[str, int]]:
     """Return what arrived and what ended in each queue between two samples.
 
-    An owner that is new began after the first; what an owner that is gone did since is not known. Dead letters that
+    An owner that is new began after the earlier; what an owner that is gone did since is not known. Dead letters that
     were deleted meanwhile are missed.
 
-    >>> one = Sample(0, {"q": 3}, {"q": 0}, {"a": ("q", 10)})
-    >>> between(one, Sample(60, {"q": 5}, {"q": 1}, {"a": ("q", 14), "b": ("q", 2)}))
+    >>> earlier = Sample(0, {"q": 3}, {"q": 0}, {"a": ("q", 10)})
+    >>> between(earlier, Sample(60, {"q": 5}, {"q": 1}, {"a": ("q", 14), "b": ("q", 2)}))
     ({'q': 9}, {'q': 7})
     """
-    ended = {queue: max(second.dead[queue] - first.dead.get(queue, 0), 0) for queue in second.held}
-    for owner, (queue, count) in second.ended.items():
+    ended = {queue: max(later_sample.dead[queue] - earlier_sample.dead.get(queue, 0), 0) for queue in later_sample.held}
+    for owner, (queue, count) in later_sample.ended.items():
         if queue in ended:
-            ended[queue] += max(count - first.ended.get(owner, (queue, 0))[1], 0)
-    arrived = {queue: second.held[queue] - first.held.get(queue, 0) + ended[queue] for queue in second.held}
+            ended[queue] += max(count - earlier_sample.ended.get(owner, (queue, 0))[1], 0)
+    arrived = {
+        queue: later_sample.held[queue] - earlier_sample.held.get(queue, 0) + ended[queue]
+        for queue in later_sample.held
+    }
     return arrived, ended
 
 
@@ -91,12 +94,12 @@ class RateMeter:
     def add(self, sample: Sample) -> dict[str, Rate]:
         """Add a look; return the rate of each queue, none before two looks are far enough apart."""
         with self._lock:
-            last = self._last
-            if last is None or sample.at < last.at:  # Redis began again, with another clock
+            previous = self._last
+            if previous is None or sample.at < previous.at:  # Redis began again, with another clock
                 self._steps.clear()
                 self._last = sample
-            elif sample.at - last.at >= CLOSE_SECONDS:
-                self._steps.append(_Step(last.at, sample.at, *between(last, sample)))
+            elif sample.at - previous.at >= CLOSE_SECONDS:
+                self._steps.append(_Step(previous.at, sample.at, *between(previous, sample)))
                 self._last = sample
             while len(self._steps) > 1 and self._steps[0].end < sample.at - WINDOW_SECONDS:
                 self._steps.popleft()
@@ -106,10 +109,10 @@ class RateMeter:
         seconds = self._steps[-1].end - self._steps[0].start if self._steps else 0.0
         if seconds < LEAST_SECONDS:
             return {}
-        found = {}
+        rates = {}
         for queue in sample.held:
             # A worker's report may come after the look that saw its job gone: the next look sets it right.
             arrived = max(sum(step.arrived.get(queue, 0) for step in self._steps), 0)
             ended = sum(step.ended.get(queue, 0) for step in self._steps)
-            found[queue] = Rate(60 * arrived / seconds, 60 * ended / seconds, seconds)
-        return found
+            rates[queue] = Rate(60 * arrived / seconds, 60 * ended / seconds, seconds)
+        return rates

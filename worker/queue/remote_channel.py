@@ -52,8 +52,8 @@ class Channel(kombu_redis.Channel):
         (table, deadlines), (member, exchange, milliseconds) = keys, args
         if self.typeof(exchange).type == "fanout":
             return
-        with self.conn_or_acquire() as now:
-            deadline = int(ServerClock(time.monotonic).read(now).timestamp() * 1000) + milliseconds
+        with self.conn_or_acquire() as connection:
+            deadline = int(ServerClock(time.monotonic).read(connection).timestamp() * 1000) + milliseconds
         client.sadd(table, member)
         client.zadd(deadlines, {exchange: deadline}, gt=True)
 

@@ -38,8 +38,8 @@ def _is_flag(value: object) -> bool:
 
 
 def _is_ids(value: object) -> bool:
-    many = value if isinstance(value, list) else [value]
-    return len(many) <= _LONGEST and all(isinstance(one, str) and len(one) <= _LONGEST for one in many)
+    ids = value if isinstance(value, list) else [value]
+    return len(ids) <= _LONGEST and all(isinstance(task_id, str) and len(task_id) <= _LONGEST for task_id in ids)
 
 
 def _is_nothing(value: object) -> bool:
@@ -128,8 +128,8 @@ class Node(pidbox.Node):
             self._check(command)
             return self.handle(command.method, command.arguments)
         except RefusedCommand as refusal:
-            known = command.method if {*ALLOWED, *get_args(ControlCommand)} & {command.method} else "unknown"
-            log.warning("control command refused", command=known, reason=str(refusal))
+            logged_method = command.method if {*ALLOWED, *get_args(ControlCommand)} & {command.method} else "unknown"
+            log.warning("control command refused", command=logged_method, reason=str(refusal))
             return {"error": str(refusal)}
         except Exception as error:  # noqa: BLE001 -- a command's own; its message may quote what was sent
             log.warning("control command failed", command=command.method, error=type(error).__name__)
@@ -141,10 +141,10 @@ class Node(pidbox.Node):
         Raises:
             RefusedCommand: it is not allowed.
         """
-        known = ALLOWED.get(command.method)
-        if known is not None:
+        checks = ALLOWED.get(command.method)
+        if checks is not None:
             for name, value in command.arguments.items():
-                if name not in known or not known[name](value):
+                if name not in checks or not checks[name](value):
                     raise RefusedCommand(
                         f"{command.method}: an argument is unknown, or not of the expected type and size"
                     )
@@ -160,17 +160,17 @@ class Node(pidbox.Node):
         if command.method not in {"pool_grow", "pool_shrink"}:
             return
         count = command.arguments.get("n", 1)
-        after = self.state.consumer.pool.num_processes + (count if command.method == "pool_grow" else -count)
-        if not 1 <= after <= MOST_PROCESSES:
+        new_size = self.state.consumer.pool.num_processes + (count if command.method == "pool_grow" else -count)
+        if not 1 <= new_size <= MOST_PROCESSES:
             raise RefusedCommand(f"a pool has 1 to {MOST_PROCESSES} processes")
 
-    def _check_scale(self, least: int | None, most: int | None) -> None:
+    def _check_scale(self, minimum: int | None, maximum: int | None) -> None:
         """Refuse a minimum above the maximum: Celery accepts any pair, and starts as many processes as the minimum."""
         scaler = self.state.consumer.controller.autoscaler
         if scaler is None:
             raise RefusedCommand("this worker has a fixed number of processes: start it with --autoscale")
-        low: int = scaler.min_concurrency if least is None else least
-        high: int = scaler.max_concurrency if most is None else most
+        low: int = scaler.min_concurrency if minimum is None else minimum
+        high: int = scaler.max_concurrency if maximum is None else maximum
         if low > high:
             raise RefusedCommand("autoscale: min is greater than max")
 

@@ -25,9 +25,9 @@ def summarise(args: Any) -> str:
     job = args[0] if isinstance(args, list | tuple) and args else None
     if not isinstance(job, dict):
         return "(no job)"
-    known = sorted(_known_fields(Job) & job.keys())
-    unknown = len(job) - len(known)
-    return f"({', '.join([*known, f'+{unknown}'] if unknown else known)})"
+    known_fields = sorted(_known_fields(Job) & job.keys())
+    unknown_count = len(job) - len(known_fields)
+    return f"({', '.join([*known_fields, f'+{unknown_count}'] if unknown_count else known_fields)})"
 
 
 def known_reason(error: RetrievalError) -> str:
@@ -40,6 +40,6 @@ def known_reason(error: RetrievalError) -> str:
     """
     if not isinstance(error, InvalidJob) or not error.path:
         return error.message
-    parts = error.path.split(".")
-    known = [*itertools.takewhile(lambda part: part.partition("[")[0] in _known_fields(Part), parts)]
-    return f"{'.'.join([*known, '…'][: len(parts)])}: {error.expected}"
+    steps = error.path.split(".")
+    known_steps = [*itertools.takewhile(lambda step: step.partition("[")[0] in _known_fields(Part), steps)]
+    return f"{'.'.join([*known_steps, '…'][: len(steps)])}: {error.expected}"

@@ -76,7 +76,9 @@ class AnsweredTogether:
         retrieval = self._engine().retrieval
         times = Counter(job.id for job in jobs)  # senders choose ids: each of two jobs with the same one runs alone
         unique = [job for job in jobs if times[job.id] == 1]
-        prepared = [(job.id, *parts) for job in unique if (parts := self._prepare(job, retrieval)) is not None]
+        prepared = [
+            (job.id, *prepared_job) for job in unique if (prepared_job := self._prepare(job, retrieval)) is not None
+        ]
         if len(prepared) <= 1:
             return []
         rules = self._settings.worker

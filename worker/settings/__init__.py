@@ -175,9 +175,12 @@ class Settings(BaseSettings):
         together["hybrid.searches"] = [search.corpus for search in self.hybrid.searches]
         for name, corpora in together.items():
             sizes = {corpus: self.corpora[corpus].dimensions for corpus in corpora if corpus in self.corpora}
-            one, other = min(sizes, key=sizes.__getitem__, default=""), max(sizes, key=sizes.__getitem__, default="")
-            if sizes and sizes[one] < sizes[other]:
-                differ = f"{other} has {sizes[other]} dimensions, {one} {sizes[one]}"
+            smallest, largest = (
+                min(sizes, key=sizes.__getitem__, default=""),
+                max(sizes, key=sizes.__getitem__, default=""),
+            )
+            if sizes and sizes[smallest] < sizes[largest]:
+                differ = f"{largest} has {sizes[largest]} dimensions, {smallest} {sizes[smallest]}"
                 raise ValueError(f"{name}: expected corpora of one number of dimensions: {differ}")
         return self
 
@@ -309,13 +312,13 @@ def read_values(path: Path | None = None) -> dict[str, Any]:
     file = path or _settings_file()
     values = _toml(file)
     corpora = _table(values, "corpora", file)
-    for part in ("profiles", "modes"):
-        beside = file.parent / f"{part}.toml"
-        source = beside if beside.exists() else config_folder() / f"{part}.toml"
-        found = _table(_toml(source), part, source)
-        if part == "modes" and not beside.exists():
-            found = {name: mode for name, mode in found.items() if mode["corpora"].keys() <= corpora.keys()}
-        values[part] = {**found, **_table(values, part, file)}
+    for table_name in ("profiles", "modes"):
+        beside = file.parent / f"{table_name}.toml"
+        source = beside if beside.exists() else config_folder() / f"{table_name}.toml"
+        tables = _table(_toml(source), table_name, source)
+        if table_name == "modes" and not beside.exists():
+            tables = {name: mode for name, mode in tables.items() if mode["corpora"].keys() <= corpora.keys()}
+        values[table_name] = {**tables, **_table(values, table_name, file)}
     values["calibration"] = {**calibrations(file.parent / _CALIBRATION), **_table(values, "calibration", file)}
     return values
 
@@ -330,10 +333,10 @@ def calibrations(path: Path) -> dict[str, Any]:
 
 def _table(values: dict[str, Any], name: str, file: Path) -> dict[str, Any]:
     """Return a table of a file; empty if the file has none."""
-    found = values.get(name, {})
-    if not isinstance(found, dict):
+    table = values.get(name, {})
+    if not isinstance(table, dict):
         raise SettingsError(f"settings file {file}: {name}: expected a table, [{name}.NAME]")
-    return found
+    return table
 
 
 def calibration_file() -> Path:
@@ -349,10 +352,12 @@ def calibration_file() -> Path:
 
 def _read(path: Path | None) -> dict[str, Any]:
     values = read_values(path)
-    unknown = [(name, meant) for name in os.environ if name.startswith(PREFIX) for meant in _slips(name)]
-    if unknown:
-        name, meant = min(unknown)
-        raise SettingsError(f"the setting {name} is not known{_did_you_mean(PREFIX + meant.upper() if meant else '')}")
+    slips = [(name, intended) for name in os.environ if name.startswith(PREFIX) for intended in _slips(name)]
+    if slips:
+        name, intended = min(slips)
+        raise SettingsError(
+            f"the setting {name} is not known{_did_you_mean(PREFIX + intended.upper() if intended else '')}"
+        )
     return values
 
 
@@ -368,15 +373,15 @@ def _slips(variable: str) -> Iterator[str]:
     if nested:
         yield f"{close}__{rest}" if close else ""
     elif not section.endswith("_port"):
-        known = [(name, part) for name in Settings.model_fields for part in field_names(Settings, [name])]
-        meant = {f"{name}_{part}": f"{name}__{part}" for name, part in known}.get(section, close)
-        if meant:
-            yield meant
+        fields = [(name, field) for name in Settings.model_fields for field in field_names(Settings, [name])]
+        intended = {f"{name}_{field}": f"{name}__{field}" for name, field in fields}.get(section, close)
+        if intended:
+            yield intended
 
 
-def _closest(name: str, known: Iterable[str]) -> str:
+def _closest(name: str, known_names: Iterable[str]) -> str:
     """Return the name that a mistyped one is likely to be; empty if there is none."""
-    return next(iter(difflib.get_close_matches(name, [*known], 1, 0.8)), "")
+    return next(iter(difflib.get_close_matches(name, [*known_names], 1, 0.8)), "")
 
 
 def _did_you_mean(name: str) -> str:
@@ -419,8 +424,8 @@ def from_values(values: dict[str, Any]) -> Settings:
 def _unreadable(error: UnreadableVariable) -> str:
     """Return the name of a variable that is not JSON: the error names its section, and its cause holds the value."""
     value = getattr(error.__cause__, "doc", None)
-    named = re.search(r'field "(\w+)"', str(error))
-    section = f"{PREFIX}{named[1].upper()}" if named else PREFIX
+    match = re.search(r'field "(\w+)"', str(error))
+    section = f"{PREFIX}{match[1].upper()}" if match else PREFIX
     return next(
         (name for name in os.environ if name.upper().startswith(section) and os.environ[name] == value), section
     )
@@ -445,25 +450,25 @@ _FIXES = {
 
 def _describe(error: ValidationError, model: type[BaseModel] | None = None) -> str:
     """Describe the first problem in one sentence: the setting and the expectation, never the value."""
-    first = error.errors(include_input=False, include_url=False)[0]
-    if first["loc"][:1] == ("token_keys",):
-        return _describe_keys(*first["loc"][1:2])
-    name = ".".join(str(part) for part in first["loc"] if part != "[key]")
-    if first["type"] == "missing" or (first["type"] == "too_short" and name in _FIXES):
+    problem = error.errors(include_input=False, include_url=False)[0]
+    if problem["loc"][:1] == ("token_keys",):
+        return _describe_keys(*problem["loc"][1:2])
+    name = ".".join(str(key) for key in problem["loc"] if key != "[key]")
+    if problem["type"] == "missing" or (problem["type"] == "too_short" and name in _FIXES):
         remedy = f": {_FIXES[name]}" if name in _FIXES else ""
         return f"the setting {_ENVIRONMENT_NAMES.get(name, name)} is missing{remedy}"
-    if first["type"] == "extra_forbidden":
-        near = _closest(str(first["loc"][-1]), field_names(model, first["loc"][:-1]) if model else ())
+    if problem["type"] == "extra_forbidden":
+        near = _closest(str(problem["loc"][-1]), field_names(model, problem["loc"][:-1]) if model else ())
         return f"the setting {name} is not known{_did_you_mean(near)} (docs/configuration.md has them all)"
-    message = expected_range(model, first) or _expectation(first["type"], first["msg"], first.get("ctx", {}))
+    message = expected_range(model, problem) or _expectation(problem["type"], problem["msg"], problem.get("ctx", {}))
     if message.startswith(f"{name}."):  # the message names the setting itself
         return f"the setting {message}"
     return f"the setting {name}: {message}" if name else message
 
 
 def _describe_keys(kid: str | int = "") -> str:
-    named = f".{kid}" if kid and is_showable(str(kid)) else ""
-    return f"the setting token_keys{named} ({PREFIX}TOKEN_KEYS): expected {'a string' if named else _KEYS}"
+    shown_kid = f".{kid}" if kid and is_showable(str(kid)) else ""
+    return f"the setting token_keys{shown_kid} ({PREFIX}TOKEN_KEYS): expected {'a string' if shown_kid else _KEYS}"
 
 
 _KEYS = 'the id of each key and the key, {"ID": "KEY"}'
@@ -475,17 +480,17 @@ _WORDS = {
 }
 
 
-def _expectation(kind: str, message: str, given: dict[str, Any]) -> str:
+def _expectation(kind: str, message: str, bounds: dict[str, Any]) -> str:
     """Return the expectation in the wording of our errors instead of pydantic's."""
     if kind == "too_short":
-        return f"expected at least {given['min_length']}"
+        return f"expected at least {bounds['min_length']}"
     if kind == "too_long":
-        return f"expected at most {given['max_length']}"
+        return f"expected at most {bounds['max_length']}"
     if kind in {"model_type", "dict_type"}:
         return "expected a table"
     if kind == "list_type":
         return "expected a list"
-    wanted, _, _ = message.removeprefix("Value error, ").partition(", unable to ")
+    expectation, _, _ = message.removeprefix("Value error, ").partition(", unable to ")
     for theirs, ours in _WORDS.items():
-        wanted = wanted.replace(theirs, ours)
-    return wanted
+        expectation = expectation.replace(theirs, ours)
+    return expectation

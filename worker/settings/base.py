@@ -31,9 +31,11 @@ def _unquoted(name: str) -> str:
     >>> _unquoted('public."DocumentChunk"'), _unquoted("shop.items"), _unquoted('say "hi"')
     ('public.DocumentChunk', 'shop.items', 'say "hi"')
     """
-    parts = re.fullmatch(rf"({_QUOTED}|[^.]+)(?:\.({_QUOTED}|[^.]+))?", name)
-    each = [part for part in (parts.groups() if parts else [name]) if part is not None]
-    return ".".join(part[1:-1].replace('""', '"') if re.fullmatch(_QUOTED, part) else part for part in each)
+    match = re.fullmatch(rf"({_QUOTED}|[^.]+)(?:\.({_QUOTED}|[^.]+))?", name)
+    names = [segment for segment in (match.groups() if match else [name]) if segment is not None]
+    return ".".join(
+        segment[1:-1].replace('""', '"') if re.fullmatch(_QUOTED, segment) else segment for segment in names
+    )
 
 
 Identifier = Annotated[str, AfterValidator(_unquoted), matching(r"[^\x00]{1,63}", "a name of 1 to 63 characters")]

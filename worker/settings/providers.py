@@ -40,12 +40,12 @@ def _expression(text: str) -> str:
 
 def _from_environment(value: Any) -> Any:
     """Replace `env:NAME` at the end of a header's value by the variable."""
-    named = re.fullmatch(r"(.* )?env:(\w+)", value) if isinstance(value, str) else None
-    if named is None:
+    match = re.fullmatch(r"(.* )?env:(\w+)", value) if isinstance(value, str) else None
+    if match is None:
         return value
-    if not os.environ.get(named[2]):
-        raise ValueError(f"the variable {named[2]} is missing")
-    return (named[1] or "") + os.environ[named[2]]
+    if not os.environ.get(match[2]):
+        raise ValueError(f"the variable {match[2]} is missing")
+    return (match[1] or "") + os.environ[match[2]]
 
 
 def _sendable(name: str) -> str:
@@ -63,10 +63,10 @@ def _printable(value: SecretStr) -> SecretStr:
 
 def _is_http(url: str) -> bool:
     try:
-        parts, _ = urlsplit(url), urlsplit(url).port
+        split_url, _ = urlsplit(url), urlsplit(url).port
     except ValueError:
         return False
-    return parts.scheme in {"http", "https"} and bool(parts.hostname)
+    return split_url.scheme in {"http", "https"} and bool(split_url.hostname)
 
 
 def _service(example: str) -> AfterValidator:
@@ -286,13 +286,13 @@ class RemoteSettings(Section):
     def _is_a_template(cls, url: str) -> str:
         if not _is_http(url) or urlsplit(url).fragment:
             raise ValueError("expected an http or https URL, like https://search.example.org/api?q={query}")
-        parts = urlsplit(url)
-        if parts.username is not None or parts.password is not None:
+        split_url = urlsplit(url)
+        if split_url.username is not None or split_url.password is not None:
             raise ValueError("expected no password in it; put it into headers")
         # In other places a question could change the host or the path.
-        if "{query}" not in parts.query or re.search(r"[{}]", parts.netloc + parts.path):
+        if "{query}" not in split_url.query or re.search(r"[{}]", split_url.netloc + split_url.path):
             raise ValueError("expected {query}, and {k} if there is one, behind the question mark")
-        if re.search(r"[{}]", parts.query.replace("{query}", "").replace("{k}", "")):
+        if re.search(r"[{}]", split_url.query.replace("{query}", "").replace("{k}", "")):
             raise ValueError("expected no other placeholders than {query} and {k}")
         return url
 

@@ -22,15 +22,15 @@ def main(path: str) -> None:
     for line in sys.stdin:
         order = json.loads(line)
         places = [(order["first"] + i * order["step"]) % len(queries) for i in range(order["count"])]
-        found, ms = [], []
-        started = before = time.perf_counter()
+        answers, ms = [], []
+        started = previous_end = time.perf_counter()
         for place in places:
-            found.append(search.nearest(queries[place]))
-            now = time.perf_counter()
-            ms.append((now - before) * 1000)
-            before = now
+            answers.append(search.nearest(queries[place]))
+            end = time.perf_counter()
+            ms.append((end - previous_end) * 1000)
+            previous_end = end
         seconds = time.perf_counter() - started
-        ids = [[row[0] for row in rows] for rows in found]
+        ids = [[row[0] for row in rows] for rows in answers]
         print(json.dumps({"seconds": seconds, "ms": ms, "ids": ids}), flush=True)
 
 

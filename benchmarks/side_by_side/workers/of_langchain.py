@@ -40,8 +40,10 @@ def store() -> PGVectorStore:
 
 @app.task(name="search")
 def search(embedding: list[float]) -> dict[str, Any]:
-    found = store().similarity_search_with_score_by_vector(embedding, k=shared.K)
-    chunks = [{**one.metadata, "text": one.page_content, "distance": distance} for one, distance in found]
+    matches = store().similarity_search_with_score_by_vector(embedding, k=shared.K)
+    chunks = [
+        {**document.metadata, "text": document.page_content, "distance": distance} for document, distance in matches
+    ]
     return {"chunks": chunks}
 
 

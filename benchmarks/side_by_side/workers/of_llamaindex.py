@@ -32,10 +32,10 @@ def store(*, perform_setup: bool = False) -> PGVectorStore:
 
 @app.task(name="search")
 def search(embedding: list[float]) -> dict[str, Any]:
-    found = store().query(VectorStoreQuery(query_embedding=embedding, similarity_top_k=shared.K))
+    matches = store().query(VectorStoreQuery(query_embedding=embedding, similarity_top_k=shared.K))
     chunks = [
         {**node.metadata, "chunk_id": identifier, "text": node.get_content(), "similarity": similarity}
-        for node, identifier, similarity in zip(found.nodes, found.ids, found.similarities, strict=True)
+        for node, identifier, similarity in zip(matches.nodes, matches.ids, matches.similarities, strict=True)
     ]
     return {"chunks": chunks}
 

@@ -24,8 +24,8 @@ def statement(claims: dict[str, str]) -> str:
 
     It also says what the worker says to the table's policy, so that rights cost the same on every side.
     """
-    said = ["set_config('retrieval.few_rows', 'on', true)", *(f"set_config('{name}', %s, true)" for name in claims)]
-    return "SELECT " + ", ".join(said)
+    calls = ["set_config('retrieval.few_rows', 'on', true)", *(f"set_config('{name}', %s, true)" for name in claims)]
+    return "SELECT " + ", ".join(calls)
 
 
 class Search:

@@ -79,12 +79,12 @@ class DeadLetter:
         return asdict(self)
 
 
-def compose(raw: bytes, refusal: Refusal, rules: Rules, now: datetime) -> dict[str, Any]:
+def compose(raw: bytes, refusal: Refusal, rules: Rules, redis_time: datetime) -> dict[str, Any]:
     """Return the fields of a stream entry, except the number of deliveries."""
     is_kept = _may_be_kept(raw, refusal, rules)
     task_id = refusal.id or ""
     return {
-        "at": now.astimezone(UTC).isoformat(timespec="milliseconds"),
+        "at": redis_time.astimezone(UTC).isoformat(timespec="milliseconds"),
         "reason": refusal.reason,
         "error": type(refusal.error).__name__,
         "message": refusal.error.message,
@@ -109,7 +109,7 @@ def dead_letter(
     """
     digest = keys.digest(raw)
     places = (place, keys.dead(queue), keys.deliveries(queue))
-    pairs = [part for pair in fields.items() for part in pair]
+    pairs = [field for pair in fields.items() for field in pair]
     count = _DEAD_LETTER.run(client.execute_command, places, raw, digest, rules.dead_entries, *pairs)
     return None if count is None else int(count)
 
@@ -159,14 +159,14 @@ def _read(queue: str, entry: bytes, fields: dict[bytes, bytes]) -> DeadLetter:
 
 def every(client: redis.Redis, queue: str, newest: int | None = None) -> Iterator[DeadLetter]:
     """Yield a queue's dead letters, newest first."""
-    last, left = "+", newest
-    while left is None or left > 0:
-        page: Any = client.xrevrange(keys.dead(queue), max=last, count=min(100, left or 100))
+    highest, remaining = "+", newest
+    while remaining is None or remaining > 0:
+        page: Any = client.xrevrange(keys.dead(queue), max=highest, count=min(100, remaining or 100))
         for entry, fields in page:
             yield _read(queue, entry, fields)
         if not page:
             return
-        last, left = f"({page[-1][0].decode()}", None if left is None else left - len(page)
+        highest, remaining = f"({page[-1][0].decode()}", None if remaining is None else remaining - len(page)
 
 
 def one(client: redis.Redis, queue: str, entry: str) -> tuple[DeadLetter, bytes] | None:
@@ -186,10 +186,10 @@ def retry(client: redis.Redis, queue: str, entry: str) -> bool:
     Raises:
         InvalidJob: it can't be sent again; the error gives the reason.
     """
-    found = one(client, queue, entry)
-    if found is None:
+    letter_and_original = one(client, queue, entry)
+    if letter_and_original is None:
         return False
-    letter, original = found
+    letter, original = letter_and_original
     if letter.reason == "expired":
         raise InvalidJob(f"{entry} expired: only its sender can send it again")
     if letter.kept != "whole":
@@ -238,8 +238,8 @@ def _oldest_seconds(client: redis.Redis, queue: str) -> float:
     oldest: Any = client.xrange(keys.dead(queue), count=1)
     if not oldest:
         return 0.0
-    now: Any = client.time()
-    return max(0.0, float(now[0]) - int(oldest[0][0].partition(b"-")[0]) / 1000)
+    redis_time: Any = client.time()
+    return max(0.0, float(redis_time[0]) - int(oldest[0][0].partition(b"-")[0]) / 1000)
 
 
 def watcher(url: str, queues: Iterable[str], *, ages: bool = True) -> Callable[[], list[Depth]]:

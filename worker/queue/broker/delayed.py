@@ -28,9 +28,9 @@ def promote(client: redis.Redis, queue: str) -> bool:
     return bool(_PROMOTE.run(client.execute_command, places, AT_ONCE, AT_ONCE_BYTES))
 
 
-def requeue_deferred(client: redis.Redis, queue: str, most: int) -> int:
+def requeue_deferred(client: redis.Redis, queue: str, limit: int) -> int:
     """Requeue some deferred messages if the queue is empty, when they delay no other job; return their number."""
-    return int(_REQUEUE_DEFERRED.run(client.execute_command, [keys.deferred(queue), queue], most))
+    return int(_REQUEUE_DEFERRED.run(client.execute_command, [keys.deferred(queue), queue], limit))
 
 
 def depth(client: redis.Redis, queue: str) -> int:

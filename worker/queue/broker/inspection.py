@@ -133,7 +133,7 @@ class _ExpiredMessage(Exception):
     """Message that has expired, or will have before it is due."""
 
 
-def inspect(raw: bytes, rules: Rules, now: datetime | None) -> DeliveredJob | DelayedMessage | Refusal:
+def inspect(raw: bytes, rules: Rules, redis_time: datetime | None) -> DeliveredJob | DelayedMessage | Refusal:
     """Inspect one entry of a queue, by Redis' time, with its zone; None: neither `eta` nor `expires` counts."""
     try:
         envelope, headers = _envelope(raw, rules)
@@ -145,7 +145,7 @@ def inspect(raw: bytes, rules: Rules, now: datetime | None) -> DeliveredJob | De
     if not isinstance(task, str) or (rules.tasks is not None and task not in rules.tasks):
         return Refusal("unknown_task", DeadLettered("this worker has no such task"), task_id, shown_name(task))
     try:
-        return _task_message(envelope, headers, rules, now)
+        return _task_message(envelope, headers, rules, redis_time)
     except InvalidJob as error:
         return Refusal("malformed", error, task_id, task)
     except _ExpiredMessage:
@@ -170,12 +170,12 @@ def shown_name(task: Any) -> str:
 
 
 def _task_message(
-    envelope: dict[str, Any], headers: Mapping[str, Any], rules: Rules, now: datetime | None
+    envelope: dict[str, Any], headers: Mapping[str, Any], rules: Rules, redis_time: datetime | None
 ) -> DeliveredJob | DelayedMessage:
     """Check a message for a task that this worker has; if it is not due, its body is not inspected."""
     _check_priority(envelope)
     checked = _headers(headers, rules)
-    due = _due(headers, now) if now is not None else None
+    due = _due(headers, redis_time) if redis_time is not None else None
     if due is not None:
         return DelayedMessage(due.timestamp())
     _, (args, kwargs, further) = _content(envelope, rules, callbacks=rules.callbacks)
@@ -216,10 +216,10 @@ def glimpse_id(raw: bytes, rules: Rules) -> str | None:
     >>> glimpse_id(rb'{"body": "[[{\"id\": \"no\"}', Rules()), glimpse_id(b'{"headers": {"id": "a-1", "tas', Rules())
     (None, 'a-1')
     """
-    for part in (raw[:_GLIMPSE_BYTES], raw[-_GLIMPSE_BYTES:]):
-        found = _GLIMPSE.search(part)
-        if found and is_id(found[1].decode(), rules):
-            return found[1].decode()
+    for excerpt in (raw[:_GLIMPSE_BYTES], raw[-_GLIMPSE_BYTES:]):
+        match = _GLIMPSE.search(excerpt)
+        if match and is_id(match[1].decode(), rules):
+            return match[1].decode()
     return None
 
 
@@ -274,11 +274,11 @@ def _check_priority(envelope: Mapping[str, Any]) -> None:
         raise InvalidJob("expected no priority", "properties.priority")
 
 
-def _due(headers: Mapping[str, Any], now: datetime) -> datetime | None:
+def _due(headers: Mapping[str, Any], redis_time: datetime) -> datetime | None:
     """Return the due time of a message; None: now. One that has expired, or will have when it is due, is refused."""
     eta, expires = _moment(headers, "eta"), _moment(headers, "expires")
-    due = eta if eta is not None and eta > now else None
-    if expires is not None and expires <= (due or now):
+    due = eta if eta is not None and eta > redis_time else None
+    if expires is not None and expires <= (due or redis_time):
         raise _ExpiredMessage
     return due
 
@@ -382,13 +382,14 @@ def _check_content(content: Any, *, callbacks: bool) -> None:
     further = {name: (embed or {}).get(name) for name in ("callbacks", "errbacks", "chain", "chord")}
     if not _only_signatures(further):
         raise InvalidJob("expected signatures as callbacks, errbacks, chain and chord")
-    named = [name for name, value in further.items() if value]
-    if named and not callbacks:
-        raise InvalidJob("expected no further tasks (settings: worker.allow_callbacks)", named[0])
+    given_names = [name for name, value in further.items() if value]
+    if given_names and not callbacks:
+        raise InvalidJob("expected no further tasks (settings: worker.allow_callbacks)", given_names[0])
 
 
 def _only_signatures(further: Mapping[str, Any]) -> bool:
     lists = [[] if further[name] is None else further[name] for name in ("callbacks", "errbacks", "chain")]
     return isinstance(further["chord"], dict | NoneType) and all(
-        isinstance(some, list) and all(isinstance(signature, dict) for signature in some) for some in lists
+        isinstance(signatures, list) and all(isinstance(signature, dict) for signature in signatures)
+        for signatures in lists
     )

@@ -56,10 +56,10 @@ def parse_owner_value(value: str) -> OwnerValue:
     >>> parse_owner_value(owner_value("w@host", 7, 12.5))
     OwnerValue(name='w@host', ended=7, began=12.5)
     """
-    parts = _OWNER_VALUE.fullmatch(value)
-    if parts is None:
+    match = _OWNER_VALUE.fullmatch(value)
+    if match is None:
         return OwnerValue(value, 0, None)
-    return OwnerValue(parts["name"], int(parts["ended"] or 0), float(parts["began"]) if parts["began"] else None)
+    return OwnerValue(match["name"], int(match["ended"] or 0), float(match["began"]) if match["began"] else None)
 
 
 def used_token(token_id: str) -> str:

@@ -35,11 +35,11 @@ class RenewalLog:
         self._failures = 0
         self._logged = 0.0
 
-    def failed(self, error: Exception, now: float) -> None:
+    def failed(self, error: Exception, current_time: float) -> None:
         """Count a failure, at a time of any monotonic clock in seconds."""
         self._failures += 1
-        if self._failures == 1 or now - self._logged >= LOG_SECONDS:
-            self._logged = now
+        if self._failures == 1 or current_time - self._logged >= LOG_SECONDS:
+            self._logged = current_time
             log.warning("owner not renewed", error=type(error).__name__, failures=self._failures)
 
     def renewed(self) -> None:

@@ -31,7 +31,7 @@ A_TURN_BYTES = 1_048_576
 _LOOK, _REQUEUE = Script("look_at_priorities", excerpts.SHORTEN), Script("requeue")
 
 
-def refuse(client: redis.Redis, queue: str, rules: Rules, now: datetime, store: RecordStore) -> None:
+def refuse(client: redis.Redis, queue: str, rules: Rules, redis_time: datetime, store: RecordStore) -> None:
     """Refuse some messages with a priority, after storing the failures of their jobs; requeue those without one.
 
     Raises:
@@ -40,7 +40,7 @@ def refuse(client: redis.Redis, queue: str, rules: Rules, now: datetime, store: 
     lists = [queue + end for end in keys.PRIORITIES[1:]]
     refused: list[tuple[str, bytes, Refusal]] = []
     for name, raw in _LOOK.run(client.execute_command, lists, A_TURN, A_TURN_BYTES, rules.max_bytes):
-        place, inspected = name.decode(), inspection.inspect(raw, rules, now)
+        place, inspected = name.decode(), inspection.inspect(raw, rules, redis_time)
         if isinstance(inspected, Refusal):
             refused.append((place, raw, inspected))
         else:
@@ -51,7 +51,9 @@ def refuse(client: redis.Redis, queue: str, rules: Rules, now: datetime, store: 
     length: Any = client.xlen(keys.dead(queue))
     room = max(0, rules.dead_entries // 2 - length)
     for place, raw, refusal in refused[:room]:
-        dead_letters.dead_letter(client, queue, place, raw, dead_letters.compose(raw, refusal, rules, now), rules)
+        dead_letters.dead_letter(
+            client, queue, place, raw, dead_letters.compose(raw, refusal, rules, redis_time), rules
+        )
     for place, raw, _ in refused[room:]:
         client.lrem(place, 1, raw)  # type: ignore[arg-type] # bytes will do
     log.error("messages with a priority", queue=queue, messages=len(refused), dead_letters=min(room, len(refused)))

@@ -29,8 +29,8 @@ def _tags_of_dead_owners(client: redis.Redis) -> list[str]:
 
     An owner's key exists before its first delivery: the deliveries are read first.
     """
-    every: Any = client.zrange(keys.UNACKED_INDEX, 0, -1)
-    tags = [tag.decode() for tag in reversed(every)]
+    members: Any = client.zrange(keys.UNACKED_INDEX, 0, -1)
+    tags = [tag.decode() for tag in reversed(members)]
     owners = [*{keys.owner_of(tag) for tag in tags} - {""}]
     with client.pipeline(transaction=False) as pipe:
         for owner in owners:

@@ -35,10 +35,10 @@ class Autoscaler:
         if self.pool.waiting:
             self._needed = monotonic()
         jobs = self.pool.busy + self.pool.waiting
-        wanted = min(max(jobs, self.min_concurrency), self.max_concurrency)
+        process_count = min(max(jobs, self.min_concurrency), self.max_concurrency)
         is_idle = monotonic() - self._needed > self.keepalive
-        if wanted > self.pool.limit or is_idle:
-            self._resize(wanted)
+        if process_count > self.pool.limit or is_idle:
+            self._resize(process_count)
 
     def update(self, max: int | None = None, min: int | None = None) -> tuple[int, int]:  # noqa: A002 -- Celery's names
         """Set the limits; keep the pool between them."""
@@ -48,10 +48,10 @@ class Autoscaler:
         self._resize(bounded)
         return self.max_concurrency, self.min_concurrency
 
-    def _resize(self, wanted: int) -> None:
-        further = wanted - self.pool.limit
+    def _resize(self, process_count: int) -> None:
+        further = process_count - self.pool.limit
         if further:
-            log.info("pool resized", processes=wanted)
+            log.info("pool resized", processes=process_count)
         if further > 0:
             self.pool.grow(further)
         elif further < 0:

@@ -58,11 +58,11 @@ def scheduled(_: Any, **__: Any) -> list[dict[str, Any]]:
 @inspect_command(args=[("ids", str)], signature="[id1 [id2 [... [idN]]]]")
 def query_task(state: Any, ids: str | Sequence[str], **_: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     """State of jobs that this worker has, by their ids."""
-    asked = {ids} if isinstance(ids, str) else {*ids}
+    task_ids = {ids} if isinstance(ids, str) else {*ids}
     return {
         job.task_id: ("active" if job.is_running else "reserved", _shown(state, member, job))
         for member, job in state.consumer.pool.running()
-        if job.task_id in asked
+        if job.task_id in task_ids
     }
 
 

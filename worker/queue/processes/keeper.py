@@ -136,14 +136,14 @@ class Keeper:
                 self._stopped.wait(AGAIN_SECONDS)
         self._client.connection_pool.disconnect()
 
-    def _turn(self, now: float) -> None:
-        self._renew(now)
+    def _turn(self, current_time: float) -> None:
+        self._renew(current_time)
         self._settle_dead()
-        if now >= self._next_look:
-            self._next_look = now + _LOOK_SECONDS
+        if current_time >= self._next_look:
+            self._next_look = current_time + _LOOK_SECONDS
             self._look()
-        if now >= self._next_dead:
-            self._next_dead = now + TIDY_SECONDS
+        if current_time >= self._next_dead:
+            self._next_dead = current_time + TIDY_SECONDS
             self._tidy_dead()
 
     def _settle_dead(self) -> None:
@@ -164,12 +164,14 @@ class Keeper:
 
         Not while Redis' clock has just jumped ahead: the keys of all owners expire then, and are soon renewed.
         """
-        now, seen = self._clock.read(self._client).timestamp(), time.monotonic()
-        if now - self._seen[0] > seen - self._seen[1] + BEAT_SECONDS:
-            log.warning("Redis' clock jumped", seconds=round(now - self._seen[0] - (seen - self._seen[1]), 1))
-            self._next_dead = seen + LIFE_SECONDS
-        self._seen = now, seen
-        if self._next_dead > seen + TIDY_SECONDS:
+        redis_time, local_time = self._clock.read(self._client).timestamp(), time.monotonic()
+        if redis_time - self._seen[0] > local_time - self._seen[1] + BEAT_SECONDS:
+            log.warning(
+                "Redis' clock jumped", seconds=round(redis_time - self._seen[0] - (local_time - self._seen[1]), 1)
+            )
+            self._next_dead = local_time + LIFE_SECONDS
+        self._seen = redis_time, local_time
+        if self._next_dead > local_time + TIDY_SECONDS:
             return
         self._tidier.tidy_dead()
         if count := unacked.requeue_of_dead_owners(self._client):
@@ -177,28 +179,30 @@ class Keeper:
         for name in self._queues:
             priorities.refuse(self._client, name, self._rules, self._clock.read(self._client), self._store)
 
-    def _renew(self, now: float) -> None:
-        if now < self._next_beat:
+    def _renew(self, current_time: float) -> None:
+        if current_time < self._next_beat:
             return
         life = STOPPING_LIFE_SECONDS if self._is_stopping else LIFE_SECONDS
         try:
             slots = self._slots()
-            values = {name: value for slot in slots.values() for name, value in self._owner_values(slot, now).items()}
+            values = {
+                name: value for slot in slots.values() for name, value in self._owner_values(slot, current_time).items()
+            }
             for process in self._unsettled:  # else it would be requeued as of a dead worker
                 values |= dict.fromkeys(process.slot.places, keys.owner_value(self._name, 0))
             if values:
                 renew(self._client.execute_command, values, life)
             self._find_stuck(slots)
         except (redis.RedisError, OSError) as error:
-            self._renewals.failed(error, now)
+            self._renewals.failed(error, current_time)
             raise
         if slots:
             self._renewals.renewed()
-        self._next_beat = now + (STOPPING_BEAT_SECONDS if self._is_stopping else BEAT_SECONDS)
+        self._next_beat = current_time + (STOPPING_BEAT_SECONDS if self._is_stopping else BEAT_SECONDS)
 
-    def _owner_values(self, slot: Slot, now: float) -> dict[str, str]:
+    def _owner_values(self, slot: Slot, current_time: float) -> dict[str, str]:
         """Return the values of a process's owners: how many jobs each has ended, and when what it runs began."""
-        began = self._clock.read(self._client).timestamp() - (now - slot.since) if slot.running else None
+        began = self._clock.read(self._client).timestamp() - (current_time - slot.since) if slot.running else None
         values = {}
         for place in slot.places:
             queue, owner = keys.parse_inflight(place)

@@ -107,7 +107,7 @@ class Processes:
 
     def _store(self) -> RecordStore:
         client = redis.Redis.from_url(self._app.conf.result_backend, retry=Retry(NoBackoff(), 0), **_SOCKETS)
-        places = [each.get_connection_kwargs() for each in (client, self._broker())]
+        places = [server_client.get_connection_kwargs() for server_client in (client, self._broker())]
         is_on_broker = len({_server(place) for place in places}) == 1
         return RecordStore(client, self.settings.worker.result_expires_seconds, is_on_broker=is_on_broker)
 

@@ -121,10 +121,10 @@ class Pool(BasePool):
 
     def on_start(self) -> None:
         """Fork the first processes, and begin to keep what they hold."""
-        most = max(_MOST_PROCESSES, self.limit)
-        self.table = Table(most)
+        place_count = max(_MOST_PROCESSES, self.limit)
+        self.table = Table(place_count)
         self.members: dict[int, Member] = {}
-        self._places = {number: Place() for number in range(most)}
+        self._places = {number: Place() for number in range(place_count)}
         self._alive, self._parent_end = os.pipe()
         self._ended_all = threading.Event()
         self._no_fork = threading.Lock()
@@ -152,20 +152,21 @@ class Pool(BasePool):
         """Fork what is missing, each no sooner than it may be; a free place beyond these does not end their pauses."""
         if self._is_ending:
             return
-        now = time.monotonic()
+        current_time = time.monotonic()
         missing = self.limit - sum(not member.slot.is_leaving for member in self.members.values())
         free = [number for number in self._places if number not in self.members]
         for number in free[: max(0, missing)]:
             place = self._places[number]
-            if place.is_due(now):
-                place.begin(now)  # first: the thread that keeps limits looks at it as soon as there is a process
+            if place.is_due(current_time):
+                # First: the thread that keeps limits looks at it as soon as there is a process.
+                place.begin(current_time)
                 self._fork(number)
 
     def _fork(self, number: int) -> None:
         signals.worker_before_create_process.send(sender=self)
         slot = self.table.slots[number]
         slot.clear()
-        read, write = os.pipe()
+        read_end, write_end = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # until the process is rid of Celery's handler
@@ -173,13 +174,13 @@ class Pool(BasePool):
             with self._no_fork:
                 pid = os.fork()
             if pid == 0:
-                self._be_process(number, slot, write)
+                self._be_process(number, slot, write_end)
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
-        os.close(write)
-        self.members[number] = Member(number, slot, pid, read)
+        os.close(write_end)
+        self.members[number] = Member(number, slot, pid, read_end)
         if self._hub is not None:
-            self._hub.add_reader(read, self._on_exit, number)
+            self._hub.add_reader(read_end, self._on_exit, number)
 
     def _be_process(self, number: int, slot: Slot, pipe: int) -> None:
         """Run a process, in the child; never returns."""
@@ -323,7 +324,7 @@ class Pool(BasePool):
 
     def _keep_limits(self) -> None:
         """End processes whose job runs too long, that are stuck at their start, or that were stopped."""
-        now, hard = time.monotonic(), self._hard_seconds
+        current_time, hard = time.monotonic(), self._hard_seconds
         for member in [*self.members.values()]:
             slot, place = member.slot, self._places[member.number]
             if member.is_killed:
@@ -333,21 +334,21 @@ class Pool(BasePool):
                 member.end("stopped")
                 continue
             if slot.state == State.STARTING:
-                self._watch_start(member, place, now)
+                self._watch_start(member, place, current_time)
                 continue
-            place.ready_at = place.ready_at or now
-            if slot.state == State.RUNNING and now - slot.since > hard:
+            place.ready_at = place.ready_at or current_time
+            if slot.state == State.RUNNING and current_time - slot.since > hard:
                 task_id = slot.task_id
                 log.error("hard time limit: the process was killed", task_id=task_id, seconds=hard)
                 member.end("time limit", task_id)
 
     @staticmethod
-    def _watch_start(member: Member, place: Place, now: float) -> None:
-        if place.is_stuck(now):
-            log.error("process stuck at its start: killed", pid=member.pid, seconds=round(place.seconds(now)))
+    def _watch_start(member: Member, place: Place, current_time: float) -> None:
+        if place.is_stuck(current_time):
+            log.error("process stuck at its start: killed", pid=member.pid, seconds=round(place.seconds(current_time)))
             member.end("")
-        elif place.is_slow(now):
-            log.warning("process not ready", pid=member.pid, seconds=round(place.seconds(now)))
+        elif place.is_slow(current_time):
+            log.warning("process not ready", pid=member.pid, seconds=round(place.seconds(current_time)))
 
     # --- jobs ---------------------------------------------------------------------------------------
 
@@ -452,7 +453,7 @@ def _has_ended(pipe: int, seconds: float) -> bool:
     return bool(select.select([pipe], [], [], seconds)[0])
 
 
-def _leave_parents_files(kept: set[int]) -> None:
+def _leave_parents_files(kept_numbers: set[int]) -> None:
     """Let go of the main process's connections, event loop, and port of metrics.
 
     Their numbers stay taken, so that what this process opens is not closed by what it inherited.
@@ -460,7 +461,7 @@ def _leave_parents_files(kept: set[int]) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     files = Path("/proc/self/fd") if Path("/proc/self/fd").is_dir() else Path("/dev/fd")
     for number in [int(file.name) for file in files.iterdir()]:
-        if number > 2 and number not in kept | {null} and _is_link(number):  # noqa: PLR2004 -- the standard ones
+        if number > 2 and number not in kept_numbers | {null} and _is_link(number):  # noqa: PLR2004 -- the standard ones
             os.dup2(null, number)
 
 

@@ -182,8 +182,8 @@ class Process:
         jobs = self._select(self._inspect_all(self._of_first_queue(messages)))
         if not jobs:
             return
-        shown = [(claimed.job.task, claimed.job.id) for claimed in jobs]
-        self._slot.begin(jobs[0].message.place, shown, time.monotonic(), together=len(jobs) > 1)
+        tasks_and_ids = [(claimed.job.task, claimed.job.id) for claimed in jobs]
+        self._slot.begin(jobs[0].message.place, tasks_and_ids, time.monotonic(), together=len(jobs) > 1)
         self._events.begun([claimed.job for claimed in jobs])
         self._answer(jobs, started)
         self._slot.state = State.ENDED
@@ -194,23 +194,23 @@ class Process:
 
     def _of_first_queue(self, messages: Sequence[ClaimedMessage]) -> list[ClaimedMessage]:
         """Requeue those that came of another queue at the same moment: another process may be idle."""
-        first = messages[0].place
-        others = [message for message in messages if message.place != first]
-        if others:
-            self._claims.requeue(others)
-        return [message for message in messages if message.place == first]
+        first_place = messages[0].place
+        other_messages = [message for message in messages if message.place != first_place]
+        if other_messages:
+            self._claims.requeue(other_messages)
+        return [message for message in messages if message.place == first_place]
 
     def _inspect_all(self, messages: Sequence[ClaimedMessage]) -> list[ClaimedJob]:
         """Return the jobs that may run; delay what is not due, and dead-letter what is refused."""
         jobs: list[ClaimedJob] = []
         refused: list[tuple[ClaimedMessage, Refusal]] = []
-        now = self._clock.read(self._client)
+        redis_time = self._clock.read(self._client)
         for message in messages:
             inspected = self._inspect(message)
             if isinstance(inspected, Refusal):
                 refused.append((message, inspected))
             elif isinstance(inspected, DelayedMessage):
-                self._claims.delay(message, max(0.0, inspected.due - now.timestamp()))
+                self._claims.delay(message, max(0.0, inspected.due - redis_time.timestamp()))
             else:
                 jobs.append(ClaimedJob(message, inspected))
         self._refuse(refused)
@@ -265,9 +265,9 @@ class Process:
         bundle = [claimed for claimed in jobs if self._may_be_bundled(claimed)]
         self._claim_limit = min(2 * self._claim_limit, self._limits.bundle) if bundle or not jobs else 1
         selected = bundle or jobs[:1]
-        others = [claimed.message for claimed in jobs if claimed not in selected]
-        if others:
-            self._claims.requeue(others)
+        other_messages = [claimed.message for claimed in jobs if claimed not in selected]
+        if other_messages:
+            self._claims.requeue(other_messages)
         return selected
 
     def _may_be_bundled(self, claimed: ClaimedJob) -> bool:
@@ -294,9 +294,9 @@ class Process:
     def _run(self, claimed: ClaimedJob, started: float) -> Outcome:
         """Return a job's outcome, within its soft time limit."""
 
-        def report(stage: str, done: int, total: int) -> None:
+        def report(stage: str, count: int, total: int) -> None:
             """Publish the job's progress; failures are ignored."""
-            meta = {"stage": stage, "done": done, "total": total}
+            meta = {"stage": stage, "done": count, "total": total}
             with contextlib.suppress(redis.RedisError):
                 self._store.put([records.compose(claimed.job.id, "PROGRESS", meta)])
 
@@ -312,8 +312,10 @@ class Process:
         self._slot.state = State.STORING
         seconds = (time.perf_counter() - started) / max(1, len(ended))
         final = [(claimed.job, outcome) for claimed, outcome in ended if outcome.state != "RETRY"]
-        kept = [(job, outcome) for job, outcome in final if job.keeps_result]
-        self._store_all([records.compose(job.id, outcome.state, outcome.result, job.headers) for job, outcome in kept])
+        stored_outcomes = [(job, outcome) for job, outcome in final if job.keeps_result]
+        self._store_all(
+            [records.compose(job.id, outcome.state, outcome.result, job.headers) for job, outcome in stored_outcomes]
+        )
         for claimed, outcome in ended:
             if outcome.state == "RETRY":
                 self._retry(claimed, outcome)

@@ -114,18 +114,18 @@ class Slot(ctypes.Structure):
         self._place = place.encode()
         self.signs += 1
 
-    def begin(self, place: str, jobs: Sequence[tuple[str, str]], now: float, *, together: bool) -> None:
+    def begin(self, place: str, jobs: Sequence[tuple[str, str]], current_time: float, *, together: bool) -> None:
         """Note that jobs of a list begin, answered together or not: the task and the id of each."""
         self._place = place.encode()
-        for shown, (task, task_id) in zip(self._jobs, jobs, strict=False):
-            shown.task, shown.id = task.encode()[:_LONGEST_NAME], task_id.encode()[:_LONGEST_ID]
-        self.position, self.together, self.since, self.count = 0, together, now, len(jobs)
+        for entry, (task, task_id) in zip(self._jobs, jobs, strict=False):
+            entry.task, entry.id = task.encode()[:_LONGEST_NAME], task_id.encode()[:_LONGEST_ID]
+        self.position, self.together, self.since, self.count = 0, together, current_time, len(jobs)
         self.state = State.RUNNING
         self.claims += 1
 
-    def begin_next(self, position: int, now: float) -> None:
+    def begin_next(self, position: int, current_time: float) -> None:
         """Note that one of the jobs begins alone."""
-        self.position, self.together, self.since = position, False, now
+        self.position, self.together, self.since = position, False, current_time
         self.state = State.RUNNING
 
     @property
@@ -165,8 +165,8 @@ class Head(ctypes.Structure):
 
     def revoked_since(self, count: int) -> set[int]:
         """Return those that were revoked after so many, as far as they are known."""
-        first = max(count, self.revocations - _MOST_REVOKED)
-        return {self._revoked[number % _MOST_REVOKED] for number in range(first, self.revocations)}
+        first_number = max(count, self.revocations - _MOST_REVOKED)
+        return {self._revoked[number % _MOST_REVOKED] for number in range(first_number, self.revocations)}
 
 
 class Table:

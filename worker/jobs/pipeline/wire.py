@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from retrieval_client.contract.base import SCHEMA_VERSION
 from worker.core import degraded
 from worker.core.prompting import costs
-from worker.jobs.answer import WORKER_VERSION, described
+from worker.jobs.answer import WORKER_VERSION, described, scores_of
 
 if TYPE_CHECKING:
     from worker.jobs.pipeline.types import ContextPackage, QueryResponse
@@ -30,7 +30,7 @@ def as_answer(response: QueryResponse) -> dict[str, Any]:
         "package": {
             "package_id": package.package_id,
             "candidates": [
-                {**described(one, rank), "scores": asdict(one.scores), "corpus": one.corpus}
+                {**described(one, rank), "scores": scores_of(one), "corpus": one.corpus}
                 for rank, one in enumerate(package.candidates, 1)
             ],
             "source_labels": {label: dict(name) for label, name in package.source_labels.items()},

@@ -1,157 +1,241 @@
-"""Time of the pipeline beside its searches: by the stages of a question.
+"""CPU of a pipeline question in a worker's process, by what it is spent on: settings as shipped, the local model.
 
-    python -m benchmarks.pipeline_overhead
-    python -m benchmarks.pipeline_overhead --rows 10000
+    python -m benchmarks.pipeline_overhead --write benchmarks/results
+    python -m benchmarks.pipeline_overhead --set FOLDER --profile
 
-The profile `dense`, without a model: each question is asked through `build_sources`, `synthesize_context` and `execute`
-as a worker calls them. The overhead is what the first two take beyond the legs (their searches in Postgres and reading
-the rows). The whole job is asked apart: it also keeps package and answer in Postgres. Modes take turns at each
-question, so that a busy moment of the machine favours none.
+No language model answers, so the answers are sentences of the sources. CPU is that of all threads of the process; with
+a worker around it, also what Celery and Redis' messages take.
 """
 
 from __future__ import annotations
 
+import contextlib
 import cProfile
-import gc
 import io
+import itertools
 import pstats
 import statistics
-import sys
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from dataclasses import dataclass
+from pathlib import Path  # noqa: TC003 -- typer reads it at run time
+from typing import TYPE_CHECKING, Annotated, Any
 
-import psycopg
 import typer
-from benchmarks import labelled_sets
+from benchmarks.command import as_command
+from benchmarks.costs import cpu_seconds
+from benchmarks.labelled_sets import CALLER, SAMPLES, SETS, LabelledSet, loaded
 from rich.console import Console
-from rich.table import Table
 
+from retrieval_client import Client
 from retrieval_client.contract.base import parse_job
-from retrieval_client.contract.jobs import RunPipeline
-from synthetic.loading import TENANT, Index, load
-from synthetic.vectors import Dataset
+from retrieval_client.contract.jobs import RetrieveHybrid, RunPipeline
 from worker.cli import demo
 from worker.cli.devstack.stack import local_stack
+from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.jobs.context import JobContext
-from worker.jobs.engine import Engine
-from worker.jobs.pipeline.types import QueryRequest
-from worker.model import Principal
-from worker.settings import from_values, read_values
+from worker.jobs.engine import Engine, spare_collections
+from worker.queue.codec import JobResult
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-GOAL_MS = 2.0
-MODES = ("grounded", "extraction")
-PROFILE = "dense"
-PARTS = ("legs", "embedding", "rest of build_sources", "synthesize_context", "overhead", "execute", "whole job")
+    from worker.cli.evaluation.queries import LabelledQuery
 
-T = TypeVar("T")
-Figures = dict[str, list[float]]
+    Figures = Mapping[str, Sequence[float]]
 
+GOAL_MS = 25.0
+PARTS = (
+    "embedding of the question",
+    "searches, scores, fusion",
+    "near duplicates, cut",
+    "package",
+    "`synthesize_context`",
+    "`execute`",
+    "stored, in the contract's form",
+    "job read, answer written",
+)
+WHOLE, HYBRID = "whole", "`retrieve_hybrid`, whole"
+_STAGES = {"query": PARTS[0], "search": PARTS[1], "remote": PARTS[3], "execute": PARTS[5]}
+WARM_UP = 10
 
-def main(
-    rows: Annotated[int, typer.Option(help="Chunks of a made corpus, a multiple of 1,000; 0: the sample's.")] = 0,
-    rounds: Annotated[int, typer.Option(help="Times that each question is asked.", min=1)] = 5,
-    profile: Annotated[bool, typer.Option(help="Also show what the time of the overhead goes to.")] = False,
-) -> None:
-    """Measure; exit code 1 where the overhead is more than its goal."""
-    console = Console(width=150)
-    caller, queries = labelled_sets.CALLER.owner, labelled_sets.SAMPLES.queries
-    questions = [query.question for query in queries]
-    with local_stack() as stack:
-        kind = demo.install_sample(stack, Console(stderr=True)).kind
-        if rows:
-            _load(stack.postgres.dsn(), rows)
-        connections = {"database_connection_string": stack.postgres.dsn(user="retrieval_worker"), "broker_url": "-"}
-        values = {**read_values(), **connections, "embedder": {"kind": kind}}
-        engine = Engine(from_values(values), time.perf_counter)
-        gc.collect()
-        gc.freeze()  # as a worker's process does once it is ready
-        try:
-            asker = _asker({"user_id": caller, "tenant_id": TENANT if rows else ""})
-            figures = measured(engine, asker, questions, rounds)
-            console.print(table(figures, f"{rows or 'sample'}: {len(questions)} questions, {rounds} rounds"))
-            if profile:
-                console.print(profiled(engine, asker, questions), markup=False, highlight=False)
-        finally:
-            engine.close()
-    if any(statistics.median(parts["overhead"]) > GOAL_MS for parts in figures.values()):
-        sys.exit(1)
+console = Console(width=150)
 
 
-def measured(engine: Engine, asker: Principal, questions: Sequence[str], rounds: int) -> dict[str, Figures]:
-    """Milliseconds of each part, by mode; the first round, which warms up, is not counted."""
-    figures: dict[str, Figures] = {mode: defaultdict(list) for mode in MODES}
-    for i in range(rounds + 1):
-        for question in questions:
-            for mode in MODES:
-                for part, ms in _parts(engine, asker, question, mode):
-                    if i:
-                        figures[mode][part].append(ms)
+class Laps:
+    """CPU time of this process, in milliseconds, by the names of what it began with."""
+
+    def __init__(self) -> None:
+        self.ms: defaultdict[str, float] = defaultdict(float)
+        self._name, self._since = PARTS[7], time.process_time()
+
+    def begin(self, name: str, *_: int) -> None:
+        """End what runs, and begin with something else."""
+        now = time.process_time()
+        self.ms[self._name] += (now - self._since) * 1000
+        self._name, self._since = name, now
+
+    def move(self, ms: float, source: str, target: str) -> None:
+        """Count some time elsewhere."""
+        self.ms[source] -= ms
+        self.ms[target] += ms
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Kind of questions.
+
+    Attributes:
+        name: in the table.
+        jobs: of the questions.
+    """
+
+    name: str
+    jobs: Sequence[Mapping[str, Any]]
+
+
+def kinds(labelled: LabelledSet) -> Iterator[Kind]:
+    """The questions of a set: as they are, three in one, in an editor, and as the second of a conversation."""
+    queries = labelled.queries
+    yield Kind("questions", [_job(query) for query in queries])
+    several = [queries[i : i + 3] for i in range(0, len(queries) - 2, 3)]
+    yield Kind("three in one", [_job(some[0], " ".join(query.question for query in some)) for some in several])
+    earlier = [[{"role": "user", "content": one.question}] for one in queries]
+    turns = itertools.pairwise(zip(queries, earlier, strict=True))
+    yield Kind("second questions", [_job(query, conversation_history=turn) for (_, turn), (query, _) in turns])
+    if (labelled.folder / "contexts.jsonl").is_file():
+        yield Kind("in an editor", [_job(one, mode="code", context=one.context) for one in labelled.contexts])
+
+
+def _job(query: LabelledQuery, question: str = "", **more: Any) -> dict[str, Any]:
+    search = {"corpus": query.corpus or "documents", "top_k": 8}
+    return {"question": question or query.question, "mode": "grounded", "searches": [search], **more}
+
+
+def pipeline_ms(engine: Engine, job: Mapping[str, Any]) -> dict[str, float]:
+    """Milliseconds of a question, by part."""
+    laps = Laps()
+    answer = engine.pipeline_jobs.answer(parse_job(RunPipeline, job), JobContext(lambda: CALLER, report=_named(laps)))
+    laps.begin(PARTS[7])
+    JobResult(answer, "")
+    laps.begin("")
+    durations = {stage["stage"]: stage["duration_ms"] for stage in answer["trace"]["stages"]}
+    laps.move(durations["synthesize_context"], PARTS[3], PARTS[4])
+    laps.move(laps.ms[PARTS[5]] - durations["execute"], PARTS[5], PARTS[6])
+    return {**laps.ms, WHOLE: sum(laps.ms.values())}
+
+
+def _named(laps: Laps) -> Any:
+    """A report of stages that names their parts."""
+    return lambda stage, *_: laps.begin(_STAGES.get(stage, PARTS[2]))
+
+
+def hybrid_ms(engine: Engine, job: Mapping[str, Any]) -> float:
+    """Milliseconds of the same question as `retrieve_hybrid`."""
+    started = time.process_time()
+    asked = {"query": job["question"], "searches": job["searches"], "context": job.get("context", "")}
+    JobResult(engine.hybrid.retrieve(parse_job(RetrieveHybrid, asked), JobContext(lambda: CALLER)), "")
+    return (time.process_time() - started) * 1000
+
+
+def measured(engine: Engine, jobs: Sequence[Mapping[str, Any]]) -> Figures:
+    """Milliseconds of each question, by part."""
+    for job in jobs[:WARM_UP]:
+        pipeline_ms(engine, job)
+        hybrid_ms(engine, job)
+    figures: defaultdict[str, list[float]] = defaultdict(list)
+    for job in jobs:
+        for part, ms in pipeline_ms(engine, job).items():
+            figures[part].append(ms)
+        figures[HYBRID].append(hybrid_ms(engine, job))
     return figures
 
 
-def _parts(engine: Engine, asker: Principal, question: str, mode: str) -> Iterator[tuple[str, float]]:
-    """One question, part by part."""
-    pipeline = engine.pipeline
-    request = QueryRequest(question, mode=mode, profile=PROFILE)
-    package, built = _timed(lambda: pipeline.build_sources(request, asker))
-    package, synthesized = _timed(lambda: pipeline.synthesize_context(package))
-    _, executed = _timed(lambda: pipeline.execute(package, asker.owner))
-    stages = {stage.stage: stage.duration_ms for stage in package.trace.stages}
-    legs = sum(package.trace.legs.values())
-    yield "legs", legs
-    yield "embedding", stages["query"]
-    yield "rest of build_sources", built - legs - stages["query"]
-    yield "synthesize_context", synthesized
-    yield "overhead", built + synthesized - legs
-    yield "execute", executed
-    job = parse_job(RunPipeline, {"question": question, "mode": mode, "profile": PROFILE})
-    yield "whole job", _timed(lambda: engine.pipeline_jobs.answer(job, JobContext(lambda: asker)))[1]
+@contextlib.contextmanager
+def engine_of(labelled: LabelledSet) -> Iterator[Engine]:
+    """An engine over a set, whose durations are CPU time, as a worker's process has it."""
+    with loaded(labelled) as settings:
+        engine = Engine(settings, time.process_time)
+        spare_collections()
+        try:
+            yield engine
+        finally:
+            engine.close()
 
 
-def _timed(call: Callable[[], T]) -> tuple[T, float]:
-    started = time.perf_counter()
-    made = call()
-    return made, (time.perf_counter() - started) * 1000
+def worker_ms(rounds: int) -> float:
+    """Milliseconds of CPU that a worker with one process takes for a question over the sample corpus."""
+    with local_stack() as stack:
+        kind = demo.install_sample(stack, Console(stderr=True)).kind
+        environment = stack_environment(stack, TRUST_QUEUE="true", EMBEDDER__KIND=kind)
+        jobs = [RunPipeline(**_job(query), principal={"user_id": "alice"}) for query in SAMPLES.queries]
+        with (
+            celery_worker(environment, stack.root / "worker.log", "--concurrency=1") as worker,
+            Client(*stack.redis.urls("producer")) as client,
+        ):
+            for job in jobs[:WARM_UP]:
+                client.call(job)
+            before = cpu_seconds(worker.pid)
+            for job in jobs * rounds:
+                client.call(job)
+            return (cpu_seconds(worker.pid) - before) * 1000 / (len(jobs) * rounds)
 
 
-def table(figures: dict[str, Figures], title: str) -> Table:
-    """Medians and the 95th percentile, by mode."""
-    shown = Table(title=f"{title}; ms, median (p95)", title_justify="left", caption=f"goal: overhead {GOAL_MS:g} ms")
-    shown.add_column("mode")
-    for part in PARTS:
-        shown.add_column(part, justify="right")
-    for mode, parts in figures.items():
-        cells = [f"{statistics.median(parts[p]):.2f} ({statistics.quantiles(parts[p], n=20)[-1]:.2f})" for p in PARTS]
-        shown.add_row(mode, *cells)
-    return shown
+def table(columns: Mapping[str, Figures]) -> str:
+    """Means by part, which add up, in Markdown."""
+    rows = [["---", *["--:"] * len(columns)]]
+    rows += [[part, *(f"{statistics.fmean(one[part]):.1f}" for one in columns.values())] for part in (*PARTS, WHOLE)]
+    rows.append(["whole, p95", *(f"{statistics.quantiles(one[WHOLE], n=20)[-1]:.1f}" for one in columns.values())])
+    rows.append([HYBRID, *(f"{statistics.fmean(one[HYBRID]):.1f}" for one in columns.values())])
+    headings = ["ms of CPU, mean", *(f"{name} ({len(one[WHOLE])})" for name, one in columns.items())]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [headings, *rows])
 
 
-def profiled(engine: Engine, asker: Principal, questions: Sequence[str]) -> str:
+def profiled(engine: Engine, jobs: Sequence[Mapping[str, Any]]) -> str:
     """The functions that take most of the time, over all questions."""
-    profiler = cProfile.Profile()
+    profiler = cProfile.Profile(time.thread_time)
     profiler.enable()
-    for question in questions:
-        list(_parts(engine, asker, question, MODES[0]))
+    for job in jobs:
+        pipeline_ms(engine, job)
     profiler.disable()
     text = io.StringIO()
-    pstats.Stats(profiler, stream=text).sort_stats("cumulative").print_stats(45)
+    for order in ("cumulative", "tottime"):
+        pstats.Stats(profiler, stream=text).sort_stats(order).print_stats(70)
     return text.getvalue()
 
 
-def _load(dsn: str, rows: int) -> None:
-    """Other documents in place of the sample's."""
-    with psycopg.connect(dsn, autocommit=True) as admin:
-        load(admin, Dataset(rows), Index(), lambda *_: None)
-
-
-def _asker(claims: dict[str, str]) -> Principal:
-    settings = tuple((f"app.{name}", claims.get(name, "")) for name in ("user_id", "tenant_id", "roles"))
-    return Principal(claims, settings, claims["user_id"])
+def main(
+    folder: Annotated[
+        Path | None,
+        typer.Option("--set", help="A set of yours: corpus.json and queries.jsonl.", exists=True, file_okay=False),
+    ] = None,
+    most: Annotated[int, typer.Option("--questions", help="Most questions of a kind.", min=20)] = 200,
+    profile: Annotated[bool, typer.Option(help="Show what the time of the questions goes to.")] = False,
+    write: Annotated[
+        Path | None, typer.Option("--write", help="Write pipeline_cpu.md into this folder.", file_okay=False)
+    ] = None,
+) -> None:
+    """Measure; exit code 1 where a question of a set costs more than its goal."""
+    sets = SETS if folder is None else [LabelledSet(folder.name, folder, (folder / "corpus.json",))]
+    parts, means = [], []
+    for labelled in sets:
+        with engine_of(labelled) as engine:
+            asked = {kind.name: kind.jobs[:most] for kind in kinds(labelled)}
+            columns = {name: measured(engine, jobs) for name, jobs in asked.items() if jobs}
+            if profile:
+                console.print(profiled(engine, asked["questions"]), markup=False, highlight=False)
+        means.append(statistics.fmean(columns["questions"][WHOLE]))
+        parts += [f"### {labelled.name}", table(columns)]
+        console.print("\n\n".join(parts[-2:]), markup=False, highlight=False)
+    if folder is None:
+        parts.insert(0, f"A whole worker of one process, sample corpus: **{worker_ms(2):.1f} ms** a question.")
+        console.print(parts[0])
+    if write is not None:
+        title = f"Goal: {GOAL_MS:g} ms of CPU a question (`python -m benchmarks.pipeline_overhead`)."
+        (write / "pipeline_cpu.md").write_text("\n\n".join([title, *parts]) + "\n", encoding="utf-8")
+    if max(means) > GOAL_MS:
+        raise typer.Exit(1)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    as_command(main, "benchmarks.pipeline_overhead")

@@ -72,6 +72,13 @@ def described(candidate: Candidate, rank: int) -> dict[str, Any]:
     }
 
 
+def scores_of(candidate: Candidate) -> dict[str, Any]:
+    """Return one candidate's scores in the contract's form."""
+    scores = candidate.scores
+    legs = tuple({"leg": leg.leg, "score": leg.score, "rank": leg.rank} for leg in scores.legs)
+    return {"legs": legs, "fused": scores.fused, "rerank": scores.rerank, "temporal": scores.temporal}
+
+
 def batch_summary(answer: Mapping[str, Any]) -> Summary:
     """Return the number of chunks in all answers of a batch, and a text with the number of answers."""
     chunks = sum(len(part.get("chunks", ())) for part in answer["results"])

@@ -197,6 +197,43 @@ def test_a_diversified_list_repeats_neither_itself_nor_what_is_ahead_of_it() -> 
     assert kept(diversified(found, 1.0, None)) == ["same", "A", "B", "C", "other"]
 
 
+def test_only_what_will_be_kept_is_looked_at() -> None:
+    """A copy is missed beyond the cut, where it is dropped in any case; before it none is."""
+    found = [candidate(name, text=text) for name, text in zip("abcde", ("X", "x!", "Y", "Z", "z"), strict=True)]
+    selection = diversified(found, 1.0, None, k=2)
+    assert (kept(selection), dropped(selection)) == (["a", "c", "d", "e"], [("b", "near duplicate")])
+    assert dropped(diversified(found, 1.0, None, k=3)) == [("b", "near duplicate")]
+    assert dropped(diversified(found, 1.0, None, k=4)) == [("b", "near duplicate"), ("e", "near duplicate")]
+    assert kept(diversified(found, 1.0, None, k=0)) == list("abcde")
+
+
+def test_what_its_corpus_has_too_much_of_does_not_count_as_kept() -> None:
+    """Otherwise the cut would find copies among what takes its place."""
+    words = [("a", "X"), ("a", "Y"), ("a", "Z"), ("b", "V"), ("b", "v")]
+    found = [dataclasses.replace(candidate(text, text=text), corpus=corpus) for corpus, text in words]
+    selection = diversified(found, 1.0, None, k=3, most_per_corpus={"a": 1, "b": 0})
+    assert kept(per_corpus(selection.kept, {"a": 1, "b": 0})) == ["X", "V"]
+    assert dropped(selection) == [("v", "near duplicate")]
+
+
+@pytest.mark.parametrize("lambda_", [0.3, 0.7, 1.0])
+def test_the_first_k_are_those_of_the_whole_list(lambda_: float) -> None:
+    """However few are asked for: choosing stops early, it does not choose otherwise."""
+    found = [
+        dataclasses.replace(candidate(name, "d"), similarity=0.9 - i / 10, embedding=np.array(VECTORS[name]))
+        for i, name in enumerate("ABC")
+    ]
+    whole = kept(diversified(found, lambda_, None))
+    assert [kept(diversified(found, lambda_, None, k=k))[:k] for k in range(4)] == [whole[:k] for k in range(4)]
+
+
+def test_relevance_alone_leaves_the_order_as_it_is() -> None:
+    """Also one by recency, which no score of relevance has."""
+    found = [dataclasses.replace(candidate(name), similarity=score) for name, score in (("old", 0.1), ("new", 0.9))]
+    assert kept(diversified(found, 1.0, None)) == ["old", "new"]
+    assert kept(diversified(found, 0.99, None)) == ["new", "old"]
+
+
 @pytest.mark.parametrize(("k", "count"), [(0, 0), (2, 2), (3, 3), (9, 3)])
 def test_what_is_beyond_k_is_said(k: int, count: int) -> None:
     """Nothing leaves without a reason."""

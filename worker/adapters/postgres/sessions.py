@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import orjson
 from psycopg.types.json import Json
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class Sessions:
             "owner": owner,
             "package_id": package.package_id,
             "stage": package.stage,
-            "content": Json(package.content),
+            "content": Json(package.content, dumps=orjson.dumps),
             "claims_sha256": package.claims_sha256,
         }
         statements: list[tuple[bytes, Mapping[str, Any]]] = [(_INSERT_PACKAGE, values)]

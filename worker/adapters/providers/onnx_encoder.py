@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieval_client.errors import SettingsError
-from worker.core.text.legibility import WordPieces, is_illegible, natural_words
+from worker.core.text.legibility import LETTERS_PER_TOKEN, WordPieces, is_illegible, natural_words
 from worker.core.text.pooling import mean_of_windows, pooled
 
 if TYPE_CHECKING:
@@ -89,8 +89,13 @@ class OnnxEncoder:
         """Return whether the vocabulary lacks a text's words; of a long text, those of the longest input decide."""
         if not self._is_english:
             return False
-        encoded = self._tokenizer.encode(" ".join(natural_words(text)), add_special_tokens=False)
+        words = " ".join(natural_words(text))
+        encoded = self._tokenizer.encode(words, add_special_tokens=False)
         unknown = self._tokenizer.token_to_id("[UNK]")
+        end = encoded.offsets[-1][1] if encoded.offsets else 0
+        letters = end - words.count(" ", 0, end)
+        if unknown not in encoded.ids and letters >= LETTERS_PER_TOKEN * len(encoded.ids):
+            return False  # as `is_illegible` would say, which looks at each word
         tokens: dict[int, list[int]] = {}
         for place, word in enumerate(encoded.word_ids):
             tokens.setdefault(word, []).append(place)

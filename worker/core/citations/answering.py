@@ -18,12 +18,13 @@ its share is ``not_checked``.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from worker.core.citations.budget import STEPS_PER_JOB, SearchBudget
 from worker.core.citations.quoting import QuotedChunk, check_quote
 from worker.core.citations.quoting.differences import ACCEPTED
+from worker.core.citations.quoting.reading import Reading
 from worker.core.citations.statements import PASSAGE, read_statements
 from worker.core.text.terms import terms
 from worker.core.text.unicode_data import known
@@ -199,8 +200,8 @@ class _Quotes:
 
     def __init__(self, sources: Mapping[str, str], statements: Sequence[Statement], accepted: AbstractSet[str]) -> None:
         self._accepted = accepted
-        self._sources = {label: QuotedChunk.of(label, text) for label, text in sources.items()}
-        self._cited = {label: replace(chunk, chunk_hash=_CITED) for label, chunk in self._sources.items()}
+        self._sources = sources
+        self._readings: dict[str, Reading] = {}
         cited = [statement.text for statement in statements if statement.labels]
         self._budget = SearchBudget(MAX_STEPS, sum(1 + len(list(_passages(text))) for text in cited))
 
@@ -215,9 +216,15 @@ class _Quotes:
         """A quote in the cited sources; ``misattributed`` if it stands only in others of those to be searched."""
         names = list(searched)
         own = frozenset(cited)
-        chunks = [self._cited[label] if label in own else self._sources[label] for label in names]
+        chunks = [QuotedChunk(_CITED if label in own else label, self._read(label)) for label in names]
         finding = check_quote(quote, _CITED, chunks, self._budget, self._accepted)
         return QuoteCheck.of(quote, finding, names)
+
+    def _read(self, label: str) -> Reading:
+        """Read a source, once: most answers cite few of them."""
+        if label not in self._readings:
+            self._readings[label] = Reading(self._sources[label])
+        return self._readings[label]
 
 
 def _passages(text: str) -> Iterator[str]:

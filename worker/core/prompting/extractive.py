@@ -118,7 +118,7 @@ def answer(
             left -= length + len("\n\n")
     paragraphs = _paragraphs(quoted)
     # Marks of two sentences may mean something together, as the two ends of a comment do.
-    if not _is_read_as(paragraphs, sources):
+    if len(quoted) > 1 and not _is_read_as(paragraphs, sources):
         paragraphs = [quoted[:1]]
     return _joined(paragraphs, sources) or NO_ANSWER
 

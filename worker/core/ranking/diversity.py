@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,11 +17,13 @@ from worker.core.ranking.fusion import min_max, relevance
 from worker.core.ranking.near_duplicates import NearDuplicates
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from worker.model import Candidate
+
+_NO_BOUNDS: Mapping[str, int] = {}
 
 Reason = Literal["empty", "duplicate", "near duplicate", "capped", "beyond k", "below threshold"]
 
@@ -58,39 +61,60 @@ def diversified(
     lambda_: float,
     most_per_document: int | None,
     ahead: Sequence[Candidate] = (),
+    k: float = math.inf,
+    most_per_corpus: Mapping[str, int] = _NO_BOUNDS,
 ) -> Selection:
     """Remove duplicates and near ones, reorder by maximal marginal relevance, cap the chunks of each document.
 
+    Once the first ``k`` are certain, the others follow as they came, without being looked at: they will be cut.
+
     Args:
         candidates: best first.
-        lambda_: see `mmr`.
+        lambda_: see `mmr`; 1: they stay in their order, and need no vectors.
         most_per_document: see `per_document`; None: no bound.
         ahead: candidates that stay before all others: of a duplicate of one of them, that one is kept.
+        k: number that `cut` will keep.
+        most_per_corpus: number of each corpus that `per_corpus` will keep before.
     """
     once = without_duplicates(candidates, ahead)
-    unlike = without_near_duplicates(once.kept, ahead)
-    kept = unlike.kept
-    relevances = min_max([relevance(candidate) or 0.0 for candidate in kept])
-    chosen = mmr(kept, relevances, stacked(kept), len(kept), lambda_)
-    capped = chosen if most_per_document is None else per_document(chosen.kept, most_per_document)
-    return Selection(capped.kept, (*once.dropped, *unlike.dropped, *capped.dropped))
+    seen = NearDuplicates()
+    for one in ahead:
+        seen.is_new(one.chunk.text)
+    others = dict(enumerate(once.kept))
+    kept: list[Candidate] = []
+    dropped: list[Removal] = []
+    documents: Counter[Hashable] = Counter()
+    corpora: Counter[str] = Counter()
+    missing = k
+    for place in _in_order(once.kept, lambda_):
+        if missing <= 0:
+            break
+        candidate = others.pop(place)
+        document = candidate.corpus, candidate.chunk.document_id
+        if not seen.is_new(candidate.chunk.text):
+            dropped.append(Removal(candidate, "near duplicate"))
+        elif most_per_document is not None and documents[document] >= most_per_document:
+            dropped.append(Removal(candidate, "capped"))
+        else:
+            kept.append(candidate)
+            documents[document] += 1
+            corpora[candidate.corpus] += 1
+            missing -= corpora[candidate.corpus] <= (most_per_corpus.get(candidate.corpus) or math.inf)
+    return Selection((*kept, *others.values()), (*once.dropped, *dropped))
+
+
+def _in_order(candidates: Sequence[Candidate], lambda_: float) -> Iterable[int]:
+    """Return the indices of candidates in the order of `mmr`, each as it is asked for."""
+    if lambda_ == 1:
+        return range(len(candidates))
+    relevances = min_max([relevance(candidate) or 0.0 for candidate in candidates])
+    return _most_marginal(np.asarray(relevances), _unit(stacked(candidates)), lambda_)
 
 
 def with_text(candidates: Sequence[Candidate]) -> Selection:
     """Keep the candidates whose text has more than white space."""
     empty = [Removal(candidate, "empty") for candidate in candidates if not candidate.chunk.text.strip()]
     return Selection(tuple(candidate for candidate in candidates if candidate.chunk.text.strip()), tuple(empty))
-
-
-def without_near_duplicates(candidates: Sequence[Candidate], ahead: Sequence[Candidate] = ()) -> Selection:
-    """Keep the first of the candidates whose words and numbers are the same (`near_duplicates`), none of ``ahead``."""
-    seen = NearDuplicates()
-    for one in ahead:
-        seen.is_new(one.chunk.text)
-    new = [seen.is_new(candidate.chunk.text) for candidate in candidates]
-    pairs = [*zip(candidates, new, strict=True)]
-    dropped = tuple(Removal(candidate, "near duplicate") for candidate, is_new in pairs if not is_new)
-    return Selection(tuple(candidate for candidate, is_new in pairs if is_new), dropped)
 
 
 def without_duplicates(candidates: Sequence[Candidate], ahead: Sequence[Candidate] = ()) -> Selection:
@@ -157,7 +181,7 @@ def mmr(
     """
     if not len(candidates) == len(relevance) == len(embeddings):
         raise ValueError("expected one relevance and one embedding for each candidate")
-    chosen = _most_marginal(np.asarray(relevance, dtype=np.float64), _unit(embeddings), k, lambda_)
+    chosen = [*islice(_most_marginal(np.asarray(relevance, dtype=np.float64), _unit(embeddings), lambda_), k)]
     left = sorted(set(range(len(candidates))) - set(chosen))
     return Selection(tuple(candidates[i] for i in chosen), tuple(Removal(candidates[i], "beyond k") for i in left))
 
@@ -193,19 +217,19 @@ def _at_most(
     return Selection(tuple(kept), tuple(dropped))
 
 
-def _most_marginal(relevance: NDArray[np.float64], unit: NDArray[np.float64], k: int, lambda_: float) -> list[int]:
-    """Return indices in the order of choice. Each step compares the rest with the newest choice only: O(k n d)."""
+def _most_marginal(relevance: NDArray[np.float64], unit: NDArray[np.float64], lambda_: float) -> Iterator[int]:
+    """Yield indices in the order of choice. Each step compares the rest with the newest choice only: O(n d)."""
     chosen: list[int] = []
     nearest = np.full(len(relevance), -np.inf)
     marginal = lambda_ * relevance
-    for _ in range(min(k, len(relevance))):
+    for _ in range(len(relevance)):
         marginal[chosen] = -np.inf
         best = int(np.argmax(marginal))  # of equal ones the first
         chosen.append(best)
+        yield best
         # Multiplied and summed row by row: BLAS's last bit depends on the shape and the machine.
         nearest = np.maximum(nearest, (unit * unit[best]).sum(axis=1))
         marginal = lambda_ * relevance - (1.0 - lambda_) * nearest
-    return chosen
 
 
 def _unit(embeddings: NDArray[np.floating[Any]]) -> NDArray[np.float64]:

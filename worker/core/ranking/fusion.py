@@ -19,12 +19,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from worker.core.ranking.total_order import descending
-from worker.model import LegScore, ScoreBreakdown
+from worker.model import Candidate, LegScore, ScoreBreakdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-
-    from worker.model import Candidate
 
     Fusion = Callable[[Sequence["RankedLeg"], Mapping[str, float], int], list[Candidate]]
     # Name of a leg, chunks, and what it adds to the sum of each before its weight.
@@ -187,9 +185,9 @@ def similarity(
 
     Unknown similarities come last. Weights have no effect: the primary's share depends on how many chunks it fetches.
     """
-    merged = _merge(legs).values()
-    ranked = sorted(merged, key=lambda candidate: descending(candidate.similarity))
-    return [_with_fused(candidate, candidate.similarity) for candidate in ranked]
+    merged, known = _merge(legs), _leg_scores(legs)
+    ranked = sorted(merged.items(), key=lambda pair: descending(pair[1].similarity))
+    return [_scored(candidate, known[chunk], candidate.similarity) for chunk, candidate in ranked]
 
 
 def rrf(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS, rrf_k: int = RRF_K) -> list[Candidate]:
@@ -411,39 +409,47 @@ def _by_sum(
     weights: Mapping[str, float],
     contributions: Callable[[Sequence[ScoreList[tuple[str, str]]]], list[Contribution[tuple[str, str]]]],
 ) -> list[Candidate]:
-    merged = _merge(legs)
+    merged, known = _merge(legs), _leg_scores(legs)
     added = contributions([leg.score_list for leg in legs])
     totals = weighted_sums((weights[name], chunks, values) for name, chunks, values in added)
-    return [_with_fused(merged[chunk], fused) for chunk, fused in totals]
+    return [_scored(merged[chunk], known[chunk], fused) for chunk, fused in totals]
 
 
 def _merge(legs: Sequence[RankedLeg]) -> dict[tuple[str, str], Candidate]:
-    """Merge the legs: each chunk once, in order of precedence, with the score and rank in every leg that knows it.
+    """Merge the legs: each chunk once, in order of precedence.
 
-    The earliest leg's candidate is kept; its missing similarity or vector is filled in from a later leg. Chunks that a
-    leg only knows the score of rank after those that it lists.
+    The earliest leg's candidate is kept; its missing similarity or vector is filled in from a later leg.
     """
     merged: dict[tuple[str, str], Candidate] = {}
-    for leg in legs:
-        for candidate in leg.candidates:
-            first = merged.get(identity(candidate), candidate)
+    for candidate in (candidate for leg in legs for candidate in leg.candidates):
+        first = merged.setdefault(identity(candidate), candidate)
+        lacks_similarity = first.similarity is None and candidate.similarity is not None
+        if lacks_similarity or (first.embedding is None and candidate.embedding is not None):
             merged[identity(candidate)] = dataclasses.replace(
                 first,
                 similarity=candidate.similarity if first.similarity is None else first.similarity,
                 embedding=candidate.embedding if first.embedding is None else first.embedding,
             )
-    ranks: dict[tuple[str, str], list[LegScore]] = {chunk: [] for chunk in merged}
+    return merged
+
+
+def _leg_scores(legs: Sequence[RankedLeg]) -> dict[tuple[str, str], list[LegScore]]:
+    """Return the score and rank of each listed chunk in every leg that knows it.
+
+    Chunks that a leg only knows the score of rank after those that it lists.
+    """
+    known: dict[tuple[str, str], list[LegScore]] = {
+        identity(candidate): [] for leg in legs for candidate in leg.candidates
+    }
     for leg in legs:
         listed = zip(map(identity, leg.candidates), leg.scores, strict=True)
-        others = [(chunk, leg.others[chunk]) for chunk in merged if chunk in leg.others]
+        others = [(chunk, leg.others[chunk]) for chunk in known if chunk in leg.others]
         others.sort(key=lambda pair: descending(pair[1]))
         for rank, (chunk, score) in enumerate((*listed, *others), 1):
-            ranks[chunk].append(LegScore(leg.name, score, rank))
-    return {
-        chunk: dataclasses.replace(candidate, scores=ScoreBreakdown(legs=tuple(ranks[chunk])))
-        for chunk, candidate in merged.items()
-    }
+            known[chunk].append(LegScore(leg.name, score, rank))
+    return known
 
 
-def _with_fused(candidate: Candidate, fused: float | None) -> Candidate:
-    return dataclasses.replace(candidate, scores=dataclasses.replace(candidate.scores, fused=fused))
+def _scored(candidate: Candidate, legs: Sequence[LegScore], fused: float | None) -> Candidate:
+    scores = ScoreBreakdown(tuple(legs), fused)
+    return Candidate(candidate.chunk, candidate.similarity, scores, candidate.corpus, candidate.embedding)

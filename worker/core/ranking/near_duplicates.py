@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from worker.core.text.words import folded
+from worker.core.text.words import WORD, folded
 
 Words = tuple[str, ...]
 
@@ -23,10 +23,14 @@ _ALONE = "-•·" + _BEFORE + _AFTER
 
 
 class NearDuplicates:
-    """Texts seen so far, in an order in which the first of several near duplicates counts. Time is linear."""
+    """Texts seen so far, in an order in which the first of several near duplicates counts. Time is linear.
+
+    Near duplicates have the same letters and digits, so words are compared only of texts that have.
+    """
 
     def __init__(self) -> None:
-        self._seen: set[Words] = set()
+        self._alone: dict[str, str | None] = {}
+        self._words: set[Words] = set()
 
     def is_new(self, text: str) -> bool:
         """Return whether no text seen before is a near duplicate of a text, and remember it if so.
@@ -35,11 +39,18 @@ class NearDuplicates:
         >>> [seen.is_new(text) for text in ("Store it dry.", "Store it, DRY!", "Store it cold.")]
         [True, False, True]
         """
+        signs = "".join(WORD.findall(folded(text)))
+        if signs not in self._alone:
+            self._alone[signs] = text
+            return True
+        alone = self._alone[signs]
+        if alone is not None:
+            self._words.add(words_of(alone))
+            self._alone[signs] = None
         words = words_of(text)
-        if words in self._seen:
-            return False
-        self._seen.add(words)
-        return True
+        is_new = words not in self._words
+        self._words.add(words)
+        return is_new
 
 
 def words_of(text: str) -> Words:

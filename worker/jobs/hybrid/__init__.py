@@ -164,7 +164,8 @@ class HybridRetrieval:
         with tracer.stage("search") as counts:
             targets, legs = [query.target for query in corpora], leg_requests(job, wording.text, queries)
             left = wording.budget.left()
-            found = search_legs(self._legs, request.caller, targets, legs, left, vectors=job.diversity is not None)
+            vectors = job.diversity is not None and job.diversity.relevance < 1
+            found = search_legs(self._legs, request.caller, targets, legs, left, vectors=vectors)
             if request.fusion == "weighted":
                 left = wording.budget.left()
                 usual = self._embeddings.usual
@@ -194,11 +195,11 @@ class HybridRetrieval:
         """Fuse the legs of one corpus, and keep the best."""
         job = request.job
         merged = FUSIONS[request.fusion](legs, request.weights, job.rrf_k)
-        kept = with_text(merged).kept
+        kept, k = with_text(merged).kept, query.wanted.clamped_top_k
         if job.diversity is not None:
-            kept = diversified(kept, job.diversity.relevance, job.diversity.per_document).kept
+            kept = diversified(kept, job.diversity.relevance, job.diversity.per_document, k=k).kept
         weights = weights_used(request.fusion, legs, request.weights)
-        return CorpusResult(query, legs, weights, merged, kept[: query.wanted.clamped_top_k])
+        return CorpusResult(query, legs, weights, merged, kept[:k])
 
     # --- queries --------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from retrieval_client.contract.results import NO_COSTS
 from worker.core.degraded import EMBEDDER_LANGUAGE
 from worker.core.prompting import costs
 from worker.core.ranking.leg_figures import figures
-from worker.jobs.answer import described, trace
+from worker.jobs.answer import described, scores_of, trace
 from worker.jobs.recording import RecordedAnswer, pins_of
 from worker.jobs.search import statistics_of
 
@@ -133,7 +133,7 @@ def recorded_answer(result: HybridResult, answer: dict[str, Any]) -> RecordedAns
         **{name: value for name, value in answer.items() if name not in {"results", "trace"}},
         "searches": [one.query.wanted.model_dump(include={"corpus", "top_k"}) for one in result.corpora],
         "filtered": [one.query.name for one in result.corpora if one.query.target.filters.given],
-        "scores": [asdict(candidate.scores) for candidate in result.candidates],
+        "scores": [*map(scores_of, result.candidates)],
         "legs": {one.query.name: kept_legs(one.legs) for one in result.corpora},
     }
     queries = result.queries
@@ -181,7 +181,7 @@ def corpus_answer(wanted: HybridSearch, kept: Sequence[Candidate], filtered: boo
         "top_k_requested": wanted.top_k,
         "top_k": k,
         "chunks": [
-            {**described(candidate, rank), "scores": asdict(candidate.scores)} for rank, candidate in enumerate(kept, 1)
+            {**described(candidate, rank), "scores": scores_of(candidate)} for rank, candidate in enumerate(kept, 1)
         ],
     }
 

@@ -362,12 +362,13 @@ def _as_made(response: QueryResponse, then: Callable[[], None]) -> RecordedAnswe
         response, package=ContextPackage(), citations=tuple(map(without_snippet, response.citations))
     )
     header = {
-        "response": orjson.loads(to_json(bare)),
+        "response": orjson.Fragment(to_json(bare)),
         "package": without_texts(package),
         "block_sha256": _digest(package.context_block),
     }
+    recorded = orjson.loads(orjson.dumps(header))
     return RecordedAnswer(
-        as_answer(response), header, pins_of(package.candidates), dict(package.trace.models), then=then
+        as_answer(response), recorded, pins_of(package.candidates), dict(package.trace.models), then=then
     )
 
 

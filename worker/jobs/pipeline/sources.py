@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from worker.jobs.replay import Replay
     from worker.model import Principal
     from worker.settings import Settings
-    from worker.settings.searching import DiversitySettings, ProfileSettings
+    from worker.settings.searching import ProfileSettings
 
 REUSE = "cache"
 STAGES = ("query", "search", "rerank", "recency", "pinned", "refine", "cut", "remote")
@@ -164,13 +164,15 @@ class SourceBuilder:
         with stages.stage("pinned") as counts:
             self._pin(plan, caller, stages)
             counts |= {"pinned": len(stages.pinned)}
+        most = {search.corpus: search.top_k for search in plan.searches}
+        k = max(0, plan.k - len(stages.pinned))
         with stages.stage("refine"):
-            if plan.profile.diversity is not None:
-                stages.keep("refine", _diversified(plan.profile.diversity, stages))
+            if (wanted := plan.profile.diversity) is not None:
+                bounds = wanted.relevance, wanted.per_document, stages.pinned, k, most
+                stages.keep("refine", diversified(stages.candidates, *bounds))
         with stages.stage("cut"):
-            most = {search.corpus: search.top_k for search in plan.searches}
             stages.keep("cut", per_corpus(stages.candidates, most))
-            stages.keep("cut", cut(stages.candidates, max(0, plan.k - len(stages.pinned))))
+            stages.keep("cut", cut(stages.candidates, k))
         self._queries.check_language(queries.text, (one.chunk.text for one in stages.candidates), stages)
 
     def _models(self, plan: SearchPlan) -> dict[str, str]:
@@ -186,7 +188,7 @@ class SourceBuilder:
             SearchTarget(self._corpora.get(search.corpus, "searches"), search.filters, plan.profile.fetch)
             for search in plan.searches
         ]
-        vectors = plan.profile.diversity is not None
+        vectors = plan.profile.diversity is not None and plan.profile.diversity.relevance < 1
         found = search_legs(self._legs, caller, targets, queries.wanted, queries.budget.left(), vectors=vectors)
         if plan.profile.fusion == "weighted":
             usual = self._settings.embedder.usual_similarities
@@ -291,10 +293,6 @@ def _found_before(slot: Slot, stages: Stages) -> bool:
             stages.candidates = remembered.candidates
     stages.cache = "miss" if remembered is None else "hit"
     return remembered is not None
-
-
-def _diversified(wanted: DiversitySettings, stages: Stages) -> Selection:
-    return diversified(stages.candidates, wanted.relevance, wanted.per_document, stages.pinned)
 
 
 def _with_scores(candidate: Candidate, **scores: Any) -> Candidate:

@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 
 
 def without_texts(package: ContextPackage) -> dict[str, Any]:
-    """Return a package as plain JSON, with place, hash and scores of each candidate.
+    """Return a package for `orjson.dumps`, with place, hash and scores of each candidate.
 
     The context block contains the texts, so it is left out and built again.
     """
     bare = dataclasses.replace(package, candidates=(), context_block=None)
-    pins = [dataclasses.asdict(StoredCandidate.of(one)) for one in package.candidates]
-    return {"package": orjson.loads(to_json(bare)), "pins": pins}
+    return {"package": orjson.Fragment(to_json(bare)), "pins": [*map(StoredCandidate.of, package.candidates)]}
 
 
 def without_conversation(package: ContextPackage) -> ContextPackage:

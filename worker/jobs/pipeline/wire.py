@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from retrieval_client.contract.base import SCHEMA_VERSION
 from worker.core import degraded
 from worker.core.prompting import costs
-from worker.jobs.answer import WORKER_VERSION, described
+from worker.jobs.answer import WORKER_VERSION, described, scores_of
 
 if TYPE_CHECKING:
     from worker.jobs.pipeline.types import ContextPackage, QueryResponse
@@ -23,14 +23,14 @@ def as_answer(response: QueryResponse) -> dict[str, Any]:
         "status": response.status,
         "short_reason": None,
         "answer": response.answer,
-        "citations": [asdict(citation) for citation in response.citations],
+        "citations": [{**vars(citation)} for citation in response.citations],
         "supported": list(response.supported),
         "unknown_labels": list(response.unknown_labels),
         "unreadable_labels": list(response.unreadable_labels),
         "package": {
             "package_id": package.package_id,
             "candidates": [
-                {**described(one, rank), "scores": asdict(one.scores), "corpus": one.corpus}
+                {**described(one, rank), "scores": scores_of(one), "corpus": one.corpus}
                 for rank, one in enumerate(package.candidates, 1)
             ],
             "source_labels": {label: dict(name) for label, name in package.source_labels.items()},
@@ -67,7 +67,7 @@ def _trace(package: ContextPackage) -> dict[str, Any]:
         "models": dict(trace.models),
         "worker_version": WORKER_VERSION,
         "cache": trace.cache,
-        "left": [asdict(one) for one in trace.left],
+        "left": [{**vars(one)} for one in trace.left],
         "queries": dict(trace.queries),
         "hyde": list(trace.hyde),
         "warnings": list(trace.warnings),

@@ -15,6 +15,7 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -41,8 +42,11 @@ from worker.core.ranking.fusion import (
 )
 from worker.core.ranking.measures import mean, ndcg
 from worker.core.ranking.significance import difference
+from worker.jobs.corpus_embedders import compared_with
 from worker.jobs.parallel_search import ParallelSearch
+from worker.jobs.query_embeddings import QueryEmbeddings
 from worker.jobs.search import LegRequest, SearchTarget, ranked_legs, scored_by_each, search_legs
+from worker.jobs.side_calls import SideCalls
 from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:
@@ -58,8 +62,8 @@ DEPTHS = (15, 30, DEPTH)
 LOSSES = 3.0
 """How much a set below its better leg counts against one above it, where a fusion is chosen."""
 IDENTIFIERS = 40
-CHOSEN_ON_ALL = """Held out are scale, weight and depth. The usual deviations, the mean similarity and what a whole
-query counts were chosen on all of these sets, so expect less elsewhere."""
+CHOSEN_ON_ALL = """Held out are scale, weight and depth. The usual deviations, and what coverage of the query and an
+unknown language count, were chosen on all of these sets and others, so expect less elsewhere."""
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{3,}")
 
 
@@ -86,13 +90,13 @@ class Fusion:
 
     Attributes:
         usual: scaled by the usual deviation of scores; False: by that of the query's own candidates.
-        whole: a chunk with the whole query counts more.
+        covered: words count more, the more of the query a chunk has.
         weight: of the vector; words have the rest.
         depth: chunks of each leg.
     """
 
     usual: bool
-    whole: bool
+    covered: bool
     weight: float
     depth: int
 
@@ -100,7 +104,7 @@ class Fusion:
     def name(self) -> str:
         """Its name in tables."""
         scale = "usual deviations" if self.usual else "z-scores"
-        return f"{scale}{', whole queries' if self.whole else ''}, {self.weight:g}, {self.depth} deep"
+        return f"{scale}{', coverage' if self.covered else ''}, {self.weight:g}, {self.depth} deep"
 
     def ranked(self, asked: Asked) -> list[str]:
         """Ids of the fused chunks, best first."""
@@ -111,15 +115,15 @@ class Fusion:
 
     def _shaped(self, scores: ScoreList[tuple[str, str]]) -> ScoreList[tuple[str, str]]:
         return dataclasses.replace(
-            scores, usual=scores.usual if self.usual else None, coverage=scores.coverage if self.whole else {}
+            scores, usual=scores.usual if self.usual else None, coverage=scores.coverage if self.covered else {}
         )
 
 
-SHIPPED = Fusion(usual=True, whole=True, weight=PRIMARY_WEIGHT, depth=DEPTH)
+SHIPPED = Fusion(usual=True, covered=True, weight=PRIMARY_WEIGHT, depth=DEPTH)
 FUSIONS = [
-    Fusion(usual, whole, weight, depth)
-    for usual, whole, weight, depth in product((False, True), (False, True), WEIGHTS, DEPTHS)
-    if depth == DEPTH or (usual and whole)
+    Fusion(usual, covered, weight, depth)
+    for usual, covered, weight, depth in product((False, True), (False, True), WEIGHTS, DEPTHS)
+    if depth == DEPTH or (usual and covered)
 ]
 
 
@@ -153,7 +157,7 @@ SYSTEMS = {
     "`sparse` alone": lambda asked: ids(asked.legs[1].candidates),
     "both, min-max, 15 deep (former `weighted`)": former,
     "both, `rrf`": lambda asked: ids(rrf(asked.legs)),
-    "both, z-scores, 0.7, 50 deep": Fusion(usual=False, whole=False, weight=0.7, depth=DEPTH).ranked,
+    "both, z-scores, 0.7, 50 deep": Fusion(usual=False, covered=False, weight=0.7, depth=DEPTH).ranked,
     "both, as shipped": SHIPPED.ranked,
 }
 LEGS = ("`primary` alone", "`sparse` alone")
@@ -175,6 +179,8 @@ def asked(settings: Settings, queries: Sequence[LabelledQuery]) -> Iterator[Aske
     """Search both legs for each question, and let each score what the other found."""
     database, embedder = Database(settings), make(settings.embedder)
     runner = ParallelSearch(database, settings.pool.max_size)
+    filled = compared_with(embedder, settings, database)
+    embeddings = QueryEmbeddings(embedder, SideCalls(), filled, settings.embedder.usual_similarities)
     try:
         for query in queries:
             name = query.corpus or "documents"
@@ -184,7 +190,7 @@ def asked(settings: Settings, queries: Sequence[LabelledQuery]) -> Iterator[Aske
             kinds = {"primary": "dense", "sparse": "sparse"}
             legs = [LegRequest(leg, kind, query.question, vector) for leg, kind in kinds.items()]
             found = search_legs(runner, CALLER, targets, legs, 60.0, vectors=False)
-            usual = settings.embedder.usual_similarities
+            usual = partial(embeddings.usual, query.question)
             scored = scored_by_each(runner, CALLER, targets, legs, found, 60.0, usual)
             primary, sparse = ranked_legs(scored, [0])
             yield Asked(query, (primary, sparse))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from retrieval_client.contract.base import LEGS, SCHEMA_VERSION
 from retrieval_client.errors import InvalidJob
 from worker.adapters.postgres.feedback import Judgement
-from worker.core.ranking.fusion import CONTRIBUTIONS, Usual, weight_of
+from worker.core.ranking.fusion import CONTRIBUTIONS, weight_of
 from worker.core.ranking.tuning import Example, LegList, tune
 from worker.core.trace import Tracer
 from worker.jobs.answer import trace
@@ -210,14 +210,13 @@ def _example(judged: CorpusFeedback) -> Example:
 
 def _leg_list(leg: Mapping[str, Any]) -> LegList:
     """Return a recorded leg; records of earlier versions have its listed chunks only."""
-    usual = leg.get("usual")
     return LegList(
         leg["leg"],
         tuple(leg["chunk_ids"]),
         tuple(leg["scores"]),
         leg.get("listed"),
         tuple(leg.get("coverage") or ()),
-        None if usual is None else Usual(**usual),
+        leg.get("usual"),
     )
 
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.chunk_scores import ChunkScore, GivenChunks
     from worker.adapters.postgres.database import Reader
     from worker.adapters.postgres.search import Search
-    from worker.core.ranking.fusion import Usual
     from worker.model import Principal
 
     # Result of a read, and its duration in milliseconds.
@@ -57,12 +56,12 @@ class ScoredChunks:
     Attributes:
         others: chunk → score, of what only other legs found.
         coverage: chunk → `ChunkScore.coverage`, of what any leg found.
-        usual: usual distribution of the scores; None where none is known.
+        usual: usual deviation of the scores; None where none is known.
     """
 
     others: Mapping[tuple[str, str], float]
     coverage: Mapping[tuple[str, str], float]
-    usual: Usual | None
+    usual: float | None
 
 
 @dataclass(frozen=True, slots=True)

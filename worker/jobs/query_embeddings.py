@@ -7,6 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from worker.adapters.providers.local_embedder import misreads
+from worker.core.ranking.fusion import MISREAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from retrieval_client.errors import RetrievalError
     from worker.adapters.providers.embedder import Embedder
     from worker.core.prompting.costs import Paid
-    from worker.core.ranking.fusion import Usual
     from worker.core.ranking.vectors import Vector
     from worker.core.time_budget import TimeBudget
     from worker.jobs.corpus_embedders import CorpusEmbedders
@@ -36,21 +36,20 @@ class QueryEmbeddings:
         embedder: the embedder.
         side_calls: runs the optional calls.
         filled: compares the embedder with those that filled the corpora.
-        usual: usual distribution of the embedder's similarities; None where none is known.
+        usual: usual deviation of the embedder's similarities; None where none is known.
 
     Attributes:
         name: the embedder's name and version, for traces.
-        usual: as given.
     """
 
     def __init__(
-        self, embedder: Embedder, side_calls: SideCalls, filled: CorpusEmbedders, usual: Usual | None = None
+        self, embedder: Embedder, side_calls: SideCalls, filled: CorpusEmbedders, usual: float | None = None
     ) -> None:
-        self.usual = usual
         self.name = f"{embedder.name} {embedder.version}"
         self._embedder = embedder
         self._side_calls = side_calls
         self._filled = filled
+        self._usual = usual
 
     def of(
         self,
@@ -98,6 +97,15 @@ class QueryEmbeddings:
     ) -> Sequence[Vector]:
         self._filled.check(corpora, caller, paid, seconds)
         return [*self._embedder.embed(texts, paid, seconds, dimensions, is_query=is_query)]
+
+    def usual(self, question: str, passages: Iterable[str]) -> float | None:
+        """Return the usual deviation of a question's similarities to passages, the nearest first.
+
+        It is wider, so that they count less, where the embedder does not know the language. None where none is known.
+        """
+        if self._usual is None or not self.misread(question, passages):
+            return self._usual
+        return self._usual * MISREAD
 
     def misread(self, question: str, passages: Iterable[str]) -> list[str]:
         """Return which of a question and the nearest passages, most of them, are not of the embedder's languages."""

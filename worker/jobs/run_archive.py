@@ -96,13 +96,6 @@ class ArchivedJudgement(ArchivedObject):
     at: Annotated[AwareDatetime, Field(strict=False)]
 
 
-class ArchivedUsual(ArchivedObject):
-    """Archived usual distribution of a leg's scores; see `worker.core.ranking.fusion.Usual`."""
-
-    deviation: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    mean: Annotated[float, Field(lt=1, allow_inf_nan=False)] | None
-
-
 class ArchivedLeg(ArchivedObject):
     """Archived result of a leg of a hybrid retrieval, used by `tune`; files of older versions have no `listed`."""
 
@@ -111,7 +104,7 @@ class ArchivedLeg(ArchivedObject):
     scores: list[Annotated[float, Field(allow_inf_nan=False)]]
     listed: Annotated[int, Field(ge=0)] | None = None
     coverage: list[Annotated[float, Field(ge=0, le=1)]] | None = None
-    usual: ArchivedUsual | None = None
+    usual: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
     def _one_score_a_chunk(self) -> ArchivedLeg:

@@ -10,14 +10,13 @@ from retrieval_client.errors import RetrievalError
 from worker.adapters.postgres.chunk_scores import ChunkScore, GivenChunks
 from worker.adapters.postgres.fulltext import FullTextSearch, NoSearch
 from worker.adapters.postgres.search import VectorSearch
-from worker.core.ranking.fusion import RankedLeg, usual_words
+from worker.core.ranking.fusion import USUAL_WORDS, RankedLeg
 from worker.jobs.parallel_search import Leg, ScoredChunks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from worker.adapters.postgres.search import Corpus, Search, SearchResult
-    from worker.core.ranking.fusion import Usual
     from worker.core.ranking.vectors import Vector
     from worker.jobs.parallel_search import LegResult, ParallelSearch
     from worker.model import FilterSet, Principal
@@ -101,7 +100,7 @@ def scored_by_each(
     requests: Sequence[LegRequest],
     found: Sequence[LegResult],
     deadline_seconds: float,
-    usual: Usual | None,
+    usual: Callable[[Iterable[str]], float | None],
 ) -> list[LegResult]:
     """Return the legs with their scores of what only other legs found, by one further statement a leg and corpus.
 
@@ -115,7 +114,7 @@ def scored_by_each(
         requests: the legs, in order of precedence.
         found: the result of each.
         deadline_seconds: deadline of all scores.
-        usual: usual distribution of similarities; None where none is known.
+        usual: usual deviation of similarities, by the texts that a leg found; None where none is known.
 
     Raises:
         RetrievalError: scores of a required leg failed; an optional one has failed then.
@@ -188,7 +187,7 @@ class _Scoring:
         request: the leg.
         target: the corpus.
         found: what the leg found there.
-        usual: usual distribution of similarities.
+        usual: usual deviation of similarities, by texts.
 
     Attributes:
         request: as given.
@@ -197,7 +196,13 @@ class _Scoring:
         error: error of the scoring, if it failed.
     """
 
-    def __init__(self, request: LegRequest, target: SearchTarget, found: SearchResult, usual: Usual | None) -> None:
+    def __init__(
+        self,
+        request: LegRequest,
+        target: SearchTarget,
+        found: SearchResult,
+        usual: Callable[[Iterable[str]], float | None],
+    ) -> None:
         self.request = request
         self.missing: list[str] = []
         self.error: RetrievalError | None = None
@@ -206,8 +211,10 @@ class _Scoring:
         self.candidates = found.candidates
         self._has_words = request.kind == "sparse" and target.full_text
         self._scores: dict[str, ChunkScore] = {}
-        self._usual = usual if request.kind == "dense" else None
-        self._has_statistics = found.statistics is not None
+        if request.kind == "dense":
+            self._usual = usual(candidate.chunk.text for candidate in found.candidates)
+        else:
+            self._usual = USUAL_WORDS if found.statistics is not None else None
 
     @property
     def chunks(self) -> GivenChunks:
@@ -235,8 +242,6 @@ class _Scoring:
             return
         if self._has_words:
             self._scores |= dict.fromkeys(self.missing, ChunkScore(0.0))
-            if self._has_statistics:
-                self._usual = usual_words(max((one.query_idf for one in outcome.values()), default=0.0))
         self._scores |= outcome
 
     def result(self) -> ScoredChunks:

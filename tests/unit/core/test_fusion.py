@@ -16,7 +16,6 @@ from worker.core.ranking.fusion import (
     FUSIONS,
     OTHER_WEIGHT,
     RankedLeg,
-    Usual,
     identity,
     min_max,
     rrf,
@@ -56,7 +55,7 @@ def legs(found: Sequence[Mapping[str, float]]) -> list[RankedLeg]:
 
 
 def scored(
-    name: str, found: Mapping[str, float], others: Mapping[str, float] | None = None, usual: Usual | None = None
+    name: str, found: Mapping[str, float], others: Mapping[str, float] | None = None, usual: float | None = None
 ) -> RankedLeg:
     """A leg that also knows its scores of what others list."""
     known = {("", chunk_id): score for chunk_id, score in (others or {}).items()}
@@ -161,8 +160,8 @@ def test_weighted_compares_every_candidate_by_every_leg() -> None:
 
 def test_a_leg_that_tells_nothing_apart_counts_little() -> None:
     """By the usual deviation, small differences stay small; by their own, they would count like any."""
-    primary = scored("primary", {"1": 0.41, "2": 0.4}, usual=Usual(0.1))
-    sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=Usual(1.0))
+    primary = scored("primary", {"1": 0.41, "2": 0.4}, usual=0.1)
+    sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=1.0)
     assert ids(weighted([primary, sparse])) == ["2", "1"]
     assert ids(weighted([scored("primary", {"1": 0.41, "2": 0.4}), scored("sparse", {"2": 2.0, "1": 1.0})])) == [
         "1",
@@ -170,20 +169,18 @@ def test_a_leg_that_tells_nothing_apart_counts_little() -> None:
     ]
 
 
-def test_similarities_count_less_where_everything_is_near() -> None:
-    """An embedder finds texts of a language that it does not know all alike: the words decide."""
-    usual = Usual(0.1, 0.2)
-    sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=Usual(1.0))
-    assert ids(weighted([scored("primary", {"1": 0.3, "2": 0.1}, usual=usual), sparse])) == ["1", "2"]
-    assert ids(weighted([scored("primary", {"1": 0.9, "2": 0.7}, usual=usual), sparse])) == ["2", "1"]
+def test_a_wider_usual_deviation_of_one_corpus_makes_its_similarities_count_less() -> None:
+    """Of a language that the embedder does not know; those of another corpus count as ever."""
+    primary = [scored("primary", {"1": 0.5, "2": 0.3}, usual=0.1), scored("primary", {"3": 0.5, "4": 0.3}, usual=0.5)]
+    assert fused(weighted(primary, {"primary": 1.0})) == pytest.approx({"1": 1.0, "3": 0.2, "4": -0.2, "2": -1.0})
 
 
 def test_a_corpus_where_nothing_was_found_changes_no_other() -> None:
     """Nor one with none of the query's words, whose scores say nothing of how rare these are."""
-    primary = scored("primary", {"1": 0.6, "2": 0.4}, usual=Usual(0.1))
-    sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=Usual(1.0))
+    primary = scored("primary", {"1": 0.6, "2": 0.4}, usual=0.1)
+    sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=1.0)
     alone = fused(weighted([primary, sparse]))
-    nothing, zero = leg("sparse", {}, "empty"), dataclasses.replace(sparse, candidates=(), scores=(), usual=Usual(0.5))
+    nothing, zero = leg("sparse", {}, "empty"), dataclasses.replace(sparse, candidates=(), scores=(), usual=0.5)
     wordless = dataclasses.replace(zero, others={("wordless", "9"): 0.0})
     for others in ([nothing], [wordless], [zero]):
         for legs_of_words in ([sparse, *others], [*others, sparse]):
@@ -192,10 +189,10 @@ def test_a_corpus_where_nothing_was_found_changes_no_other() -> None:
 
 def test_a_chunk_with_the_whole_query_counts_more() -> None:
     """An identifier stands in one chunk, and vectors prefer another."""
-    primary = scored("primary", {"1": 0.6, "2": 0.4}, usual=Usual(0.1))
-    sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=Usual(1.0))
+    primary = scored("primary", {"1": 0.6, "2": 0.4}, usual=0.1)
+    sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=1.0)
     assert ids(weighted([primary, sparse])) == ["1", "2"]
-    whole = dataclasses.replace(sparse, coverage={("", "2"): 1.0, ("", "1"): 0.5})
+    whole = dataclasses.replace(sparse, coverage={("", "2"): 1.0, ("", "1"): 0.25})
     assert ids(weighted([primary, whole])) == ["2", "1"]
 
 
@@ -345,7 +342,7 @@ def test_an_empty_leg_costs_nothing(fuse: Fusion, found: dict[str, float], given
 
 def weighted_as_usual(legs: Sequence[RankedLeg], weights: Mapping[str, float]) -> list[Candidate]:
     """By deviations that do not depend on the candidates: one that rises would else bring others closer together."""
-    return weighted([dataclasses.replace(one, usual=Usual(0.5)) for one in legs], weights)
+    return weighted([dataclasses.replace(one, usual=0.5) for one in legs], weights)
 
 
 @pytest.mark.parametrize("fuse", [similarity, rrf, weighted_as_usual])
@@ -369,5 +366,5 @@ def test_lists_of_one_leg_over_several_corpora_are_scaled_together() -> None:
     """A corpus with nothing near does not get a first place for its best."""
     near = RankedLeg("dense", tuple(candidate(name) for name in "ab"), (0.9, 0.5))
     far = RankedLeg("dense", tuple(candidate(name) for name in "cd"), (0.2, 0.1))
-    lists = [dataclasses.replace(one, usual=Usual(0.1)) for one in (near, far)]
+    lists = [dataclasses.replace(one, usual=0.1) for one in (near, far)]
     assert fused(weighted(lists, {"dense": 1.0})) == pytest.approx({"a": 4.75, "b": 0.75, "c": -2.25, "d": -3.25})

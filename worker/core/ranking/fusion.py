@@ -39,8 +39,14 @@ Measured on nine labelled sets: `benchmarks/results/fusion.md`."""
 DEPTH = 50
 """Chunks that each leg lists by default for a weighted sum."""
 
-WHOLE_QUERY = 6.0
-"""Addition to the BM25 score of a chunk that the whole query matches, in a weighted sum; see `ScoreList`."""
+WHOLE_QUERY = 4.0
+"""Factor of the BM25 score of a chunk that the whole query matches, in a weighted sum; see `ScoreList.compared`."""
+
+USUAL_WORDS = 1.35
+"""Usual deviation of BM25 scores among a query's candidates; see `ScoreList`."""
+
+MISREAD = 5.0
+"""Factor of the usual deviation of similarities where the embedder does not know the language."""
 
 _PLACES = 12
 """Decimal places of a convex sum: equal sums stay equal whatever the order of their terms."""
@@ -54,32 +60,6 @@ _NO_WEIGHTS: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
-    """Usual distribution of a leg's scores among the candidates of one query, measured over labelled sets.
-
-    Attributes:
-        deviation: standard deviation, above 0.
-        mean: mean of similarities, below 1; None for other scores.
-    """
-
-    deviation: float
-    mean: float | None = None
-
-
-LONG_QUERY = 30.0
-"""Sum of the idf of a query's words from which its BM25 scores are usually higher."""
-
-
-def usual_words(query_idf: float) -> Usual:
-    """Return the usual distribution of BM25 scores for a query, by the sum of the idf of its words.
-
-    >>> usual_words(12.0), usual_words(120.0)
-    (Usual(deviation=0.9, mean=None), Usual(deviation=1.8, mean=None))
-    """
-    return Usual(round(0.9 * math.sqrt(max(1.0, query_idf / LONG_QUERY)), _PLACES))
-
-
-@dataclass(frozen=True, slots=True)
 class ScoreList(Generic[Key]):
     """Scores of one list of a leg, by any keys of the chunks.
 
@@ -89,7 +69,7 @@ class ScoreList(Generic[Key]):
         scores: the score of each.
         others: chunk → score, of chunks that only other legs list.
         coverage: chunk → how much of the query it has, 0-1; for full text.
-        usual: usual distribution of the scores; None where none is known.
+        usual: usual standard deviation of the scores among a query's candidates, above 0; None where none is known.
     """
 
     name: str
@@ -97,7 +77,7 @@ class ScoreList(Generic[Key]):
     scores: Sequence[float]
     others: Mapping[Key, float] = field(default_factory=dict)
     coverage: Mapping[Key, float] = field(default_factory=dict)
-    usual: Usual | None = None
+    usual: float | None = None
 
     @property
     def known(self) -> dict[Key, float]:
@@ -106,10 +86,9 @@ class ScoreList(Generic[Key]):
 
     @property
     def compared(self) -> dict[Key, float]:
-        """All scores, raised where a chunk has nearly the whole query, twice if it is the only one: an identifier."""
-        whole = sum(share == 1 for share in self.coverage.values())
+        """All scores, raised by the square of how much of the query the chunk has, up to `WHOLE_QUERY` times."""
         return {
-            chunk: score + WHOLE_QUERY * _fourth_power(share) * (2 if share == whole == 1 else 1)
+            chunk: score * (1.0 + (WHOLE_QUERY - 1.0) * share * share)
             for chunk, score in self.known.items()
             for share in [self.coverage.get(chunk, 0.0)]
         }
@@ -135,7 +114,7 @@ class RankedLeg:
     scores: tuple[float, ...]
     others: Mapping[tuple[str, str], float] = field(default_factory=dict)
     coverage: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    usual: Usual | None = None
+    usual: float | None = None
 
     def __post_init__(self) -> None:
         if len(self.scores) != len(self.candidates) or not all(map(math.isfinite, self.scores)):
@@ -235,30 +214,25 @@ def reciprocal_ranks(scores: Sequence[float], rrf_k: int = RRF_K) -> list[float]
     return [1.0 / (rrf_k + rank) for rank in range(1, len(scores) + 1)]
 
 
-def standardised(scores: Sequence[float | None], usual: Usual | None = None) -> list[float]:
+def standardised(scores: Sequence[float | None], usual: Sequence[float] = ()) -> list[float]:
     """Return each score's distance from their mean, in standard deviations; None counts as the lowest score.
 
-    The deviation is the usual one, so that a leg whose scores tell little apart counts little; without one, that of
-    these scores. Where similarities are higher than usual on average, everything is near, and nearness says less (the
-    text may be of a language that the embedder does not know): they count as the square of what is left above the mean.
+    The deviation is the usual one of each score, so that a leg whose scores tell little apart counts little; without
+    these, that of the scores.
 
     >>> standardised([3.0, 1.0, None]), standardised([0.5, 0.5]), standardised([None])
     ([1.414213562373, -0.707106781187, -0.707106781187], [0.0, 0.0], [0.0])
-    >>> standardised([0.3, 0.1], Usual(0.1)), standardised([0.7, 0.5], Usual(0.1, 0.2))
-    ([1.0, -1.0], [0.25, -0.25])
+    >>> standardised([0.3, 0.1], [0.1, 0.5])
+    [1.0, -0.2]
     """
     lowest = min((score for score in scores if score is not None), default=0.0)
     known = [lowest if score is None else score for score in scores]
     if not known or min(known) == max(known):
         return [0.0] * len(known)
     mean = math.fsum(known) / len(known)
-    above = 1.0
-    if usual is None:
-        deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in known) / len(known))
-    else:
-        deviation = usual.deviation
-        above = 1.0 if usual.mean is None else min(1.0, max(0.0, 1.0 - mean) / (1.0 - usual.mean))
-    return [round((score - mean) / deviation * (above * above), _PLACES) for score in known]
+    own = math.sqrt(math.fsum((score - mean) ** 2 for score in known) / len(known))
+    pairs = zip(known, usual or [own] * len(known), strict=True)
+    return [round((score - mean) / deviation, _PLACES) for score, deviation in pairs]
 
 
 def min_max(scores: Sequence[float]) -> list[float]:
@@ -297,26 +271,25 @@ def ranks_of(lists: Sequence[ScoreList[Key]], rrf_k: int = RRF_K) -> list[Contri
 
 
 def standard_scores_of(lists: Sequence[ScoreList[Key]]) -> list[Contribution[Key]]:
-    """Return what each leg adds to a chunk's sum of `standardised` scores; lists of one name are scaled together.
-
-    Their usual distribution is the widest of them; a list without scores has none to scale.
-    """
+    """Return what each leg adds to a chunk's sum of `standardised` scores; lists of one name have one mean."""
     chunks = [*dict.fromkeys(chunk for one in lists for chunk in one.listed)]
     compared: dict[str, dict[Key, float]] = {}
-    usual: dict[str, list[Usual | None]] = {}
+    usual: dict[str, dict[Key, float | None]] = {}
     for one in lists:
         compared.setdefault(one.name, {}).update(one.compared)
-        usual.setdefault(one.name, []).extend([one.usual] if one.known else [])
+        usual.setdefault(one.name, {}).update(dict.fromkeys(one.known, one.usual))
     return [
-        (name, chunks, standardised([scores.get(chunk) for chunk in chunks], _widest(usual[name])))
+        (name, chunks, standardised([scores.get(chunk) for chunk in chunks], _deviations(chunks, usual[name])))
         for name, scores in compared.items()
     ]
 
 
-def _widest(usual: Sequence[Usual | None]) -> Usual | None:
-    """Return the distribution with the highest deviation; None where one is not known."""
-    known = [one for one in usual if one is not None]
-    return max(known, key=lambda one: one.deviation, default=None) if len(known) == len(usual) else None
+def _deviations(chunks: Sequence[Key], usual: Mapping[Key, float | None]) -> list[float]:
+    """Return the usual deviation of each chunk's score, the widest where it has none; empty where one is not known."""
+    known = [deviation for deviation in usual.values() if deviation is not None]
+    if not known or len(known) < len(usual):
+        return []
+    return [usual.get(chunk) or max(known) for chunk in chunks]
 
 
 CONTRIBUTIONS: Mapping[str, Callable[[Sequence[ScoreList[Any]]], list[Contribution[Any]]]] = {
@@ -398,10 +371,6 @@ def weighted_sums(lists: Iterable[tuple[float, Sequence[Key], Sequence[float]]])
             terms.setdefault(key, []).append(weight * value)
     totals = ((key, math.fsum(values)) for key, values in terms.items())
     return sorted(totals, key=lambda total: descending(total[1]))
-
-
-def _fourth_power(share: float) -> float:
-    return (share * share) * (share * share)
 
 
 def _by_sum(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
-from worker.core.ranking.fusion import CONTRIBUTIONS, ScoreList, Usual, fit_of, weight_of, weighted_sums
+from worker.core.ranking.fusion import CONTRIBUTIONS, ScoreList, fit_of, weight_of, weighted_sums
 from worker.core.ranking.measures import mean, ndcg, recall
 from worker.core.ranking.total_order import descending
 
@@ -36,7 +36,7 @@ class LegList:
     scores: tuple[float, ...]
     listed: int | None = None
     coverage: tuple[float, ...] = ()
-    usual: Usual | None = None
+    usual: float | None = None
 
     @property
     def score_list(self) -> ScoreList[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieval_client.contract.base import LEGS
@@ -168,7 +169,7 @@ class HybridRetrieval:
             found = search_legs(self._legs, request.caller, targets, legs, left, vectors=vectors)
             if request.fusion == "weighted":
                 left = wording.budget.left()
-                usual = self._embeddings.usual
+                usual = partial(self._embeddings.usual, wording.embedded)
                 found = scored_by_each(self._legs, request.caller, targets, legs, found, left, usual)
             counts |= {"searches": len(targets) * len(legs)}
         failed = {leg.name: leg.error for leg in found if leg.error is not None}

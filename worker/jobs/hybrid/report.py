@@ -227,6 +227,6 @@ def kept_legs(legs: Sequence[RankedLeg]) -> list[dict[str, Any]]:
         known = leg.score_list.known
         entry = {"leg": leg.name, "chunk_ids": [chunk_id for _, chunk_id in known], "scores": [*known.values()]}
         covered = {"coverage": [leg.coverage.get(chunk, 0.0) for chunk in known]} if leg.coverage else {}
-        usual = {} if leg.usual is None else {"usual": asdict(leg.usual)}
+        usual = {} if leg.usual is None else {"usual": leg.usual}
         kept.append({**entry, "listed": len(leg.scores), **covered, **usual})
     return kept

@@ -134,6 +134,10 @@ class QueryMaker:
         stages.queries = {one.name: one.text for one in wanted}
         return Queries(text, wanted, budget)
 
+    def usual(self, question: str, passages: Iterable[str]) -> float | None:
+        """Return the usual deviation of similarities; see `QueryEmbeddings.usual`."""
+        return self._embeddings.usual(question, passages)
+
     def check_language(self, question: str, passages: Iterable[str], stages: Stages) -> None:
         """Degrade where the question, or the nearest passages, are not of the embedder's languages."""
         misread = self._embeddings.misread(question, passages)

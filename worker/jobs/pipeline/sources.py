@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieval_client.errors import InvalidJob
@@ -191,7 +192,7 @@ class SourceBuilder:
         vectors = plan.profile.diversity is not None and plan.profile.diversity.relevance < 1
         found = search_legs(self._legs, caller, targets, queries.wanted, queries.budget.left(), vectors=vectors)
         if plan.profile.fusion == "weighted":
-            usual = self._settings.embedder.usual_similarities
+            usual = partial(self._queries.usual, queries.text)
             left = queries.budget.left()
             found = scored_by_each(self._legs, caller, targets, queries.wanted, found, left, usual)
         for one, leg in zip(queries.wanted, found, strict=True):

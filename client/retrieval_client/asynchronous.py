@@ -30,8 +30,8 @@ from retrieval_client.errors import Unavailable
 from retrieval_client.jobs import (
     BaseClient,
     Outcome,
+    OutgoingJob,
     Progress,
-    Sent,
     Signer,
     TaskId,
     as_job,
@@ -83,9 +83,9 @@ class AsyncClient(BaseClient):
     ) -> TaskId[AnswerT]:
         """Put a job on its queue; see `Client.enqueue`."""
         checked = as_job(job)
-        made = new_id(checked, task_id)
-        await self._send(self._composed(checked, claims, made, expires))
-        return made
+        job_id = new_id(checked, task_id)
+        await self._send(self._composed(checked, claims, job_id, expires))
+        return job_id
 
     @overload
     async def result(self, task_id: TaskId[AnswerT], timeout: float | None = None) -> AnswerT: ...
@@ -142,9 +142,9 @@ class AsyncClient(BaseClient):
         check_expiry(timeout)
         checked = as_job(job)
         task_id = new_id(checked)
-        sent = self._composed(checked, claims, task_id, timeout)
+        outgoing_job = self._composed(checked, claims, task_id, timeout)
         with self._listening([task_id]) as listener:
-            await self._send(sent)
+            await self._send(outgoing_job)
             record = await self._wait(listener, task_id, timeout)
         answer: AnswerT = self._answer(task_id, record, timeout)
         return answer
@@ -156,13 +156,13 @@ class AsyncClient(BaseClient):
     async def watch(self, task_id: str, timeout: float | None = None) -> AsyncIterator[Progress]:
         """Yield the progress of a job as it changes; see `Client.watch`."""
         check_wait(timeout)
-        before: Progress | None = None
+        previous_progress: Progress | None = None
         await self._reach_results(task_id)
         with self._listening([task_id]) as listener:
             async for _, record in self._records(listener, [task_id], timeout):
-                if is_news(now := progress_of(record), before):
-                    yield now
-                    before = now
+                if is_news(progress := progress_of(record), previous_progress):
+                    yield progress
+                    previous_progress = progress
 
     async def cancel(self, task_id: str) -> None:
         """Ask the workers not to run a job that waits; see `Client.cancel`."""
@@ -191,10 +191,10 @@ class AsyncClient(BaseClient):
         await self._queues.aclose()
         await self._results.aclose()
 
-    async def _send(self, sent: Sent) -> None:
-        await self._reach_results(sent.task_id)
-        with self._reaching(BROKER, sent.task_id):
-            await self._queues.lpush(sent.queue, sent.message)
+    async def _send(self, outgoing_job: OutgoingJob) -> None:
+        await self._reach_results(outgoing_job.task_id)
+        with self._reaching(BROKER, outgoing_job.task_id):
+            await self._queues.lpush(outgoing_job.queue, outgoing_job.message)
 
     async def _reach_results(self, task_id: str) -> None:
         """Reach the results' Redis once: nothing is sent, or waited for, of which nobody could read the answer."""
@@ -213,18 +213,18 @@ class AsyncClient(BaseClient):
 
         Its `asyncio.wait_for` does so, until Python 3.12, if the cancellation comes together with the end of a write.
         """
-        before = _cancellations()
+        earlier_cancellations = _cancellations()
         with super()._reaching(setting, task_id):
             yield
-            if _cancellations() > before:
+            if _cancellations() > earlier_cancellations:
                 raise asyncio.CancelledError
 
     async def _wait(self, listener: AsyncListener, task_id: str, timeout: float | None) -> Record | None:
         """Wait for the end of a job; None: too late."""
-        last = None
+        last_record = None
         async for _, record in self._records(listener, [task_id], timeout):
-            last = record
-        return last if last is not None and last.ended else None
+            last_record = record
+        return last_record if last_record is not None and last_record.ended else None
 
     async def _records(
         self, listener: AsyncListener, task_ids: Iterable[str], timeout: float | None
@@ -237,14 +237,14 @@ class AsyncClient(BaseClient):
         waiting, until = {*task_ids}, float("inf") if timeout is None else time.monotonic() + timeout
         is_late = False
         while waiting and not is_late:
-            left = until - time.monotonic()
+            remaining_seconds = until - time.monotonic()
             try:
-                records = await self._next(listener, waiting, max(0.0, min(left, LOOK_SECONDS)))
+                records = await self._next(listener, waiting, max(0.0, min(remaining_seconds, LOOK_SECONDS)))
             except Unavailable:
-                if left <= 0:
+                if remaining_seconds <= 0:
                     raise self._away(min(waiting)) from None
                 continue
-            is_late = left <= 0
+            is_late = remaining_seconds <= 0
             for task_id, record in records:
                 if task_id in waiting:
                     yield task_id, record

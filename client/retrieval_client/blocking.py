@@ -27,8 +27,8 @@ from retrieval_client.errors import Unavailable
 from retrieval_client.jobs import (
     BaseClient,
     Outcome,
+    OutgoingJob,
     Progress,
-    Sent,
     Signer,
     TaskId,
     as_job,
@@ -96,9 +96,9 @@ class Client(BaseClient):
             SettingsError: Redis refuses the user, the password or the command.
         """
         checked = as_job(job)
-        made = new_id(checked, task_id)
-        self._send(self._composed(checked, claims, made, expires))
-        return made
+        job_id = new_id(checked, task_id)
+        self._send(self._composed(checked, claims, job_id, expires))
+        return job_id
 
     @overload
     def result(self, task_id: TaskId[AnswerT], timeout: float | None = None) -> AnswerT: ...
@@ -185,9 +185,9 @@ class Client(BaseClient):
         check_expiry(timeout)
         checked = as_job(job)
         task_id = new_id(checked)
-        sent = self._composed(checked, claims, task_id, timeout)
+        outgoing_job = self._composed(checked, claims, task_id, timeout)
         with self._listening([task_id]) as listener:
-            self._send(sent)
+            self._send(outgoing_job)
             record = self._wait(listener, task_id, timeout)
         answer: AnswerT = self._answer(task_id, record, timeout)
         return answer
@@ -208,13 +208,13 @@ class Client(BaseClient):
             Unavailable, SettingsError, ValueError: as `result`.
         """
         check_wait(timeout)
-        before: Progress | None = None
+        previous_progress: Progress | None = None
         self._reach_results(task_id)
         with self._listening([task_id]) as listener:
             for _, record in self._records(listener, [task_id], timeout):
-                if is_news(now := progress_of(record), before):
-                    yield now
-                    before = now
+                if is_news(progress := progress_of(record), previous_progress):
+                    yield progress
+                    previous_progress = progress
 
     def cancel(self, task_id: str) -> None:
         """Ask the workers not to run a job that waits; its record becomes ``REVOKED``.
@@ -257,10 +257,10 @@ class Client(BaseClient):
         self._queues.close()
         self._results.close()
 
-    def _send(self, sent: Sent) -> None:
-        self._reach_results(sent.task_id)
-        with self._reaching(BROKER, sent.task_id):
-            self._queues.lpush(sent.queue, sent.message)
+    def _send(self, outgoing_job: OutgoingJob) -> None:
+        self._reach_results(outgoing_job.task_id)
+        with self._reaching(BROKER, outgoing_job.task_id):
+            self._queues.lpush(outgoing_job.queue, outgoing_job.message)
 
     def _reach_results(self, task_id: str) -> None:
         """Reach the results' Redis once: nothing is sent, or waited for, of which nobody could read the answer."""
@@ -275,10 +275,10 @@ class Client(BaseClient):
 
     def _wait(self, listener: Listener, task_id: str, timeout: float | None) -> Record | None:
         """Wait for the end of a job; None: too late."""
-        last = None
+        last_record = None
         for _, record in self._records(listener, [task_id], timeout):
-            last = record
-        return last if last is not None and last.ended else None
+            last_record = record
+        return last_record if last_record is not None and last_record.ended else None
 
     def _records(
         self, listener: Listener, task_ids: Iterable[str], timeout: float | None
@@ -291,14 +291,14 @@ class Client(BaseClient):
         waiting, until = {*task_ids}, float("inf") if timeout is None else time.monotonic() + timeout
         is_late = False
         while waiting and not is_late:
-            left = until - time.monotonic()
+            remaining_seconds = until - time.monotonic()
             try:
-                records = self._next(listener, waiting, max(0.0, min(left, LOOK_SECONDS)))
+                records = self._next(listener, waiting, max(0.0, min(remaining_seconds, LOOK_SECONDS)))
             except Unavailable:
-                if left <= 0:
+                if remaining_seconds <= 0:
                     raise self._away(min(waiting)) from None
                 continue
-            is_late = left <= 0
+            is_late = remaining_seconds <= 0
             for task_id, record in records:
                 if task_id in waiting:
                     yield task_id, record

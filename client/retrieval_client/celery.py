@@ -53,33 +53,33 @@ def signature(
     body = signed(checked, claims, signer, task_id)
     # Flower and `inspect` show the representations, where nothing of a job may be seen.
     options = {"queue": task.queue, "argsrepr": "(job)", "kwargsrepr": "{}"}
-    sent: list[str] | None = None
+    sent_ids: list[str] | None = None
     if claims is not None:
-        options["task_id"], sent = task_id, []
-    return _JobSignature(sent, task.name, args=(body,), options=options, immutable=True, app=app)
+        options["task_id"], sent_ids = task_id, []
+    return _JobSignature(sent_ids, task.name, args=(body,), options=options, immutable=True, app=app)
 
 
 class _JobSignature(Signature):  # type: ignore[misc] # Celery has no types
     """The signature of a job; if it has a token, its copies, as in groups, know whether it was sent."""
 
-    def __init__(self, sent: list[str] | None, *args: Any, **options: Any) -> None:
+    def __init__(self, sent_ids: list[str] | None, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._sent = sent
+        self._sent_ids = sent_ids
 
     def clone(self, *args: Any, **options: Any) -> _JobSignature:
-        return _JobSignature(self._sent, super().clone(*args, **options), app=self._app)
+        return _JobSignature(self._sent_ids, super().clone(*args, **options), app=self._app)
 
     def apply_async(self, *args: Any, **options: Any) -> Any:
         if {**self.options, **options}.get("priority"):
             raise InvalidJob("expected no priority", "priority")  # A producer may not fill such lists of Redis.
-        if self._sent:
+        if self._sent_ids:
             raise ValueError(
-                f"signature: its token holds for one message, which was sent under the task id {self._sent[0]}: "
+                f"signature: its token holds for one message, which was sent under the task id {self._sent_ids[0]}: "
                 "make a signature for each sending"
             )
         result = super().apply_async(*args, **options)
-        if self._sent is not None:
-            self._sent.append(self.options["task_id"])
+        if self._sent_ids is not None:
+            self._sent_ids.append(self.options["task_id"])
         return result
 
 

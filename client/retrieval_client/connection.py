@@ -52,11 +52,11 @@ def check_urls(broker_url: str, result_backend: str | None) -> None:
 
 def _is_of_redis(url: str) -> bool:
     try:
-        parts = urlsplit(url)
-        _ = parts.port
+        split_url = urlsplit(url)
+        _ = split_url.port
     except ValueError:
         return False
-    return parts.scheme in _SCHEMES
+    return split_url.scheme in _SCHEMES
 
 
 def as_redis_reads(url: str) -> str:
@@ -67,14 +67,14 @@ def as_redis_reads(url: str) -> str:
     >>> as_redis_reads("rediss://h/0?ssl_cert_reqs=CERT_REQUIRED")
     'rediss://h/0?ssl_cert_reqs=required'
     """
-    parts = urlsplit(url)
-    scheme = "unix" if parts.scheme == "redis+socket" else parts.scheme
+    split_url = urlsplit(url)
+    scheme = "unix" if split_url.scheme == "redis+socket" else split_url.scheme
     names = {"virtual_host": "db"}
     query = [
         (names.get(name, name), value.removeprefix("CERT_").lower() if name == "ssl_cert_reqs" else value)
-        for name, value in parse_qsl(parts.query)
+        for name, value in parse_qsl(split_url.query)
     ]
-    return f"{scheme}://{parts.netloc}{parts.path}" + (f"?{urlencode(query, safe='/')}" if query else "")
+    return f"{scheme}://{split_url.netloc}{split_url.path}" + (f"?{urlencode(query, safe='/')}" if query else "")
 
 
 def options_of(url: str) -> dict[str, Any]:
@@ -98,12 +98,12 @@ def translated(setting: str, place: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def refused(what: str) -> Iterator[None]:
+def refused(action: str) -> Iterator[None]:
     """Say that this user of Redis may not do this, and what to do instead."""
     try:
         yield
     except NoPermissionError:
-        raise NotAuthorised(f"this user of Redis may not {what}") from None
+        raise NotAuthorised(f"this user of Redis may not {action}") from None
 
 
 def check_heard(listeners: int) -> None:

@@ -76,8 +76,8 @@ def as_error(failure: object) -> RetrievalError:
 
     Its own words are passed on only of the contract's errors.
     """
-    said = failure if isinstance(failure, dict) else {}
-    name, message = said.get("exc_type"), said.get("exc_message")
+    fields = failure if isinstance(failure, dict) else {}
+    name, message = fields.get("exc_type"), fields.get("exc_message")
     kind = globals().get(name) if isinstance(name, str) else None
     if isinstance(kind, type) and issubclass(kind, RetrievalError):
         words = message if isinstance(message, list) else [message]

@@ -108,13 +108,13 @@ def parse_hashes(texts: Collection[str]) -> bytes:
     Raises:
         ValueError: as `parse_hash`.
     """
-    written = "".join(texts).replace(PREFIX, "")
+    hex_digits = "".join(texts).replace(PREFIX, "")
     lengths = {*map(len, texts)}
     try:
-        digests = bytes.fromhex(written)
+        digests = bytes.fromhex(hex_digits)
     except ValueError:
         digests = b""
     # Compared with the input, because `fromhex` accepts capitals and spaces too.
-    if not (lengths <= {_LENGTH} and all(map(str.startswith, texts, repeat(PREFIX))) and digests.hex() == written):
+    if not (lengths <= {_LENGTH} and all(map(str.startswith, texts, repeat(PREFIX))) and digests.hex() == hex_digits):
         raise ValueError("expected sha256: and 64 lower-case hex digits")
     return digests

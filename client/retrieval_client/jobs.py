@@ -118,9 +118,9 @@ class TaskId(str, Generic[AnswerT]):
 
     def __new__(cls, text: str, job: type[Job]) -> Self:
         """Create the id of a job that was sent."""
-        made = super().__new__(cls, text)
-        made.job = job
-        return made
+        task_id = super().__new__(cls, text)
+        task_id.job = job
+        return task_id
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Outcome(Generic[AnswerT]):
 
 
 @dataclass(frozen=True)
-class Sent:
+class OutgoingJob:
     """A job that is ready to be sent.
 
     Attributes:
@@ -271,12 +271,12 @@ class BaseClient:
                 error.task_id = task_id
             raise
 
-    def _composed(self, job: Job, claims: Claims, task_id: str, expires: float | None) -> Sent:
+    def _composed(self, job: Job, claims: Claims, task_id: str, expires: float | None) -> OutgoingJob:
         """Return the message of a job, signed."""
         self._check_open()
         task, body = task_of(type(job)), signed(job, claims, self.signer, task_id)
         until = None if expires is None else (datetime.now(timezone.utc) + timedelta(seconds=expires)).isoformat()
-        return Sent(task_id, task.queue, compose(task, task_id, body, until))
+        return OutgoingJob(task_id, task.queue, compose(task, task_id, body, until))
 
     def _outcome(self, task_id: str, record: Record) -> Outcome[Any]:
         """Return how a job ended."""
@@ -296,9 +296,9 @@ class BaseClient:
             raise self.no_answer(task_id, timeout)
         if record.state != "SUCCESS":
             raise as_error(record.result)
-        sent = task_of(task_id.job).name if isinstance(task_id, TaskId) else None
+        task_name = task_of(task_id.job).name if isinstance(task_id, TaskId) else None
         try:
-            return reader_of(sent).validate_python(record.result)
+            return reader_of(task_name).validate_python(record.result)
         except (ValidationError, RecursionError):
             raise errors.InternalError("the answer in the record of this job is none of its task") from None
 
@@ -308,17 +308,17 @@ def progress_of(record: Record) -> Progress:
     if record.state != "PROGRESS" or not isinstance(record.result, dict):
         return Progress(printable(record.state))
     stage, *counts = (record.result.get(name) for name in ("stage", "done", "total"))
-    done, total = (count if isinstance(count, int) else None for count in counts)
-    return Progress(record.state, printable(stage) if isinstance(stage, str) else None, done, total)
+    finished_stages, total = (count if isinstance(count, int) else None for count in counts)
+    return Progress(record.state, printable(stage) if isinstance(stage, str) else None, finished_stages, total)
 
 
-def is_news(now: Progress, before: Progress | None) -> bool:
+def is_news(progress: Progress, previous_progress: Progress | None) -> bool:
     """Return whether progress is later than that before: what was published may be heard after what was looked at."""
-    if before is None or before.state != "PROGRESS":
-        return now != before
-    if now.state == "PROGRESS":
-        return now != before and (now.done or 0) >= (before.done or 0)
-    return now.state not in {"PENDING", "STARTED"}
+    if previous_progress is None or previous_progress.state != "PROGRESS":
+        return progress != previous_progress
+    if progress.state == "PROGRESS":
+        return progress != previous_progress and (progress.done or 0) >= (previous_progress.done or 0)
+    return progress.state not in {"PENDING", "STARTED"}
 
 
 def new_id(job: Job, task_id: str | None = None) -> TaskId[Any]:

@@ -11,15 +11,15 @@ LARGEST_EXACT = 2**53
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]{0,63}")
 
 
-def join_path(parent: str, part: str | int) -> str:
+def join_path(parent: str, key: str | int) -> str:
     """Return a field's path for an error message; a key that is not a plain name is replaced.
 
     >>> join_path("filters.pages", 0), join_path("", "k"), join_path("a", "some text")
     ('filters.pages[0]', 'k', 'a.<key>')
     """
-    if isinstance(part, int):
-        return f"{parent}[{part}]"
-    name = part if _PLAIN_KEY.fullmatch(part) else "<key>"
+    if isinstance(key, int):
+        return f"{parent}[{key}]"
+    name = key if _PLAIN_KEY.fullmatch(key) else "<key>"
     return f"{parent}.{name}" if parent else name
 
 
@@ -41,5 +41,5 @@ def path_of_large(value: Any, path: str = "") -> str:
     if isinstance(value, int):
         return path if abs(value) > LARGEST_EXACT else ""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
-    paths = (path_of_large(item, join_path(path, part)) for part, item in items)
+    paths = (path_of_large(item, join_path(path, key)) for key, item in items)
     return next(filter(None, paths), "")

@@ -72,12 +72,12 @@ class Ledger:
             InvalidJob: a field can't be written as JSON.
             ValueError: there are claims, and the client has no `Signer`.
         """
-        checked, made = as_job(job), task_id or str(uuid.uuid4())
-        signed(checked, claims, self._client.signer, made)  # so that what can't be signed is refused now
-        row = (made, task_of(type(checked)).name, json.dumps(signed(checked, None, None, made)))
+        checked, job_id = as_job(job), task_id or str(uuid.uuid4())
+        signed(checked, claims, self._client.signer, job_id)  # so that what can't be signed is refused now
+        row = (job_id, task_of(type(checked)).name, json.dumps(signed(checked, None, None, job_id)))
         claimed = None if claims is None else json.dumps(claims)
         self._rows.execute("INSERT OR IGNORE INTO jobs (id, task, job, claims) VALUES (?, ?, ?, ?)", (*row, claimed))
-        return made
+        return job_id
 
     def open(self) -> list[str]:
         """Return the ids of the jobs without an answer, in the order in which they were added."""
@@ -119,9 +119,9 @@ class Ledger:
         return self._rows.execute("SELECT * FROM jobs WHERE answer IS NULL AND error IS NULL ORDER BY rowid").fetchall()
 
     def _send_if_due(self, row: sqlite3.Row) -> None:
-        now = time.time()
+        current_time = time.time()
         # Also if the clock was set back.
-        if row["sent_at"] <= now < row["sent_at"] + self._seconds or row["sends"] >= self._sends:
+        if row["sent_at"] <= current_time < row["sent_at"] + self._seconds or row["sends"] >= self._sends:
             return
         kind = _kind(row)
         claims = None if row["claims"] is None else json.loads(row["claims"])
@@ -132,10 +132,10 @@ class Ledger:
 
     def _ended(self, rows: list[sqlite3.Row]) -> Iterator[Outcome[Any]]:
         """Wait a little; yield what has ended."""
-        known = {row["id"]: row for row in rows}
+        rows_by_id = {row["id"]: row for row in rows}
         ids: list[TaskId[Any]] = [TaskId(row["id"], _kind(row)) for row in rows]
         for outcome in self._client.results(ids, timeout=_WAIT_SECONDS):
-            row = known[outcome.task_id]
+            row = rows_by_id[outcome.task_id]
             if outcome.ended and not self._outlived_its_token(row, outcome):
                 yield self._closed(outcome)
             elif isinstance(outcome.error, TimedOut) and not outcome.ended and self._was_sent_enough(row):
@@ -159,10 +159,12 @@ class Ledger:
         except ValueError:  # a text with half a character in it, or too deep: the next run would meet it again
             answer, outcome = None, Outcome(outcome.task_id, error=InternalError("its answer can't be written as JSON"))
         error = outcome.error
-        said = None if error is None else json.dumps({"exc_type": type(error).__name__, "exc_message": [error.message]})
+        error_json = (
+            None if error is None else json.dumps({"exc_type": type(error).__name__, "exc_message": [error.message]})
+        )
         self._rows.execute(
             "UPDATE jobs SET answer = ?, error = ? WHERE id = ? AND answer IS NULL AND error IS NULL",
-            (answer, said, outcome.task_id),
+            (answer, error_json, outcome.task_id),
         )
         return outcome
 

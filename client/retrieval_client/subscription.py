@@ -59,11 +59,11 @@ class AsyncListener:
             redis.ConnectionError: there is no connection, nor was the last attempt to make one successful.
         """
         # `asyncio.wait_for` loses a cancellation that comes together with what it waits for, until Python 3.12.
-        later = asyncio.get_running_loop().call_later(seconds, self._queue.put_nowait, None)
+        timer = asyncio.get_running_loop().call_later(seconds, self._queue.put_nowait, None)
         try:
             published = await self._queue.get()
         finally:
-            later.cancel()
+            timer.cancel()
         if published is None:
             self._subscription.check()
         return published

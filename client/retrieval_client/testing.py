@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from retrieval_client.contract.base import Answer
     from retrieval_client.contract.jobs import Job
-    from retrieval_client.jobs import Claims, Sent, Signer
+    from retrieval_client.jobs import Claims, OutgoingJob, Signer
 
     Reply = Answer | RetrievalError
     Replies = Mapping[type[Job], Reply | Callable[[Any], Reply]]
@@ -47,8 +47,8 @@ def _examples() -> dict[str, Any]:
 
 def example_of(job: Job) -> dict[str, Any]:
     """Return the contract's example of the answer to such a job."""
-    task, given = task_of(type(job)).name, job.model_fields_set
-    form = f"{task}.batch" if "query_embeddings" in given else f"{task}.runs" if "runs" in given else task
+    task, set_fields = task_of(type(job)).name, job.model_fields_set
+    form = f"{task}.batch" if "query_embeddings" in set_fields else f"{task}.runs" if "runs" in set_fields else task
     example: dict[str, Any] = _examples()[form]
     return example
 
@@ -136,10 +136,10 @@ class _Fake(BaseClient):
         """Make one; no variable is read."""
         return cls(signer=signer)
 
-    def _composed(self, job: Job, claims: Claims, task_id: str, expires: float | None) -> Sent:
-        sent = super()._composed(job, claims, task_id, expires)
+    def _composed(self, job: Job, claims: Claims, task_id: str, expires: float | None) -> OutgoingJob:
+        outgoing_job = super()._composed(job, claims, task_id, expires)
         self.worker.take(job, claims, task_id)
-        return sent
+        return outgoing_job
 
     def _known(self, task_id: str) -> Record:
         self._check_open()
@@ -185,7 +185,7 @@ class FakeClient(_Fake, Client):
         """Do nothing: every job has been answered."""
         self._known(task_id)
 
-    def _send(self, sent: Sent) -> None:
+    def _send(self, outgoing_job: OutgoingJob) -> None:
         pass
 
     def _look(self, task_id: str) -> Record:
@@ -210,7 +210,7 @@ class FakeAsyncClient(_Fake, AsyncClient):
         """Do nothing: every job has been answered."""
         self._known(task_id)
 
-    async def _send(self, sent: Sent) -> None:
+    async def _send(self, outgoing_job: OutgoingJob) -> None:
         pass
 
     async def _look(self, task_id: str) -> Record:

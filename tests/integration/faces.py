@@ -267,7 +267,7 @@ def in_terminal(view: RunView) -> Facts:
         "stages": [*_stages_in(parts["Stages"])],
         "candidates": [*_candidates_in(parts["Candidates"])],
         "legs": [*_legs_in(parts.get("Legs", []))],
-        "sources": [_source_in(source_lines(one, whole=True), one.corpus) for one in view.sources if one.is_cited],
+        "sources": [_source_in(source_lines(one, is_whole=True), one.corpus) for one in view.sources if one.is_cited],
     }
 
 

@@ -45,17 +45,17 @@ class Evaluations:
             ValueError: the file is not a report of `evaluate`, or too long.
             OSError: it can't be read.
         """
-        found = [file for file in self._files() if name in {"", file.name}]
-        for file in found[:-1]:  # others may lie in the folder
+        files = [file for file in self._files() if name in {"", file.name}]
+        for file in files[:-1]:  # others may lie in the folder
             with contextlib.suppress(ValueError, OSError):
                 return self._view(file)
-        return self._view(found[-1]) if found else None
+        return self._view(files[-1]) if files else None
 
-    def _view(self, found: Path) -> EvaluationView:
-        status = found.stat()
+    def _view(self, file: Path) -> EvaluationView:
+        status = file.stat()
         if status.st_size > LONGEST:
             raise ValueError("too long")
-        return _read(found, status.st_mtime_ns, status.st_size)
+        return _read(file, status.st_mtime_ns, status.st_size)
 
     def _files(self) -> list[Path]:
         if self._place is None or not self._place.exists():

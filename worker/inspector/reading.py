@@ -46,13 +46,13 @@ class RunPage:
     Attributes:
         name: the run.
         views: view of each record with an answer, in the order of recording.
-        others: tasks of records without one.
+        other_tasks: tasks of records without one.
         events: the run's events, in their order.
     """
 
     name: RunName
     views: tuple[RunView, ...]
-    others: tuple[str, ...]
+    other_tasks: tuple[str, ...]
     events: Sequence[Event]
 
 
@@ -80,8 +80,8 @@ class RunViews:
         """
         records = self._reader.records(caller, name)
         views = tuple(view for record in records if (view := self._view(caller, name, record)) is not None)
-        others = tuple(record.task for record in records if record.task not in _ANSWERS)
-        return RunPage(name, views, others, self._reader.events(caller, name))
+        other_tasks = tuple(record.task for record in records if record.task not in _ANSWERS)
+        return RunPage(name, views, other_tasks, self._reader.events(caller, name))
 
     def citations(self, caller: Principal, name: RunName) -> CitationsView:
         """Return the citations of a run, checked now, with the reader's decisions; without chunks, none.
@@ -92,8 +92,12 @@ class RunViews:
         answer = self._reader.citations(caller, name)
         if answer is None:
             return CitationsView(())
-        kept = (one for view in self.run(caller, name).views for one in view.kept)
-        titles = {one.document_id: one.title for one in kept if one.document_id and one.title}
+        answer_candidates = (candidate for view in self.run(caller, name).views for candidate in view.kept)
+        titles = {
+            candidate.document_id: candidate.title
+            for candidate in answer_candidates
+            if candidate.document_id and candidate.title
+        }
         return citations_view(Citations.model_validate(answer), self._decisions(caller, name), titles)
 
     def drift(self, caller: Principal, name: RunName) -> DriftView | None:
@@ -118,7 +122,7 @@ class RunViews:
         Raises:
             InvalidJob: the caller has no such run, or the run no such conflict.
         """
-        if all(one.key != conflict for one in self.citations(caller, name).conflicts):
+        if all(conflict_view.key != conflict for conflict_view in self.citations(caller, name).conflicts):
             raise InvalidJob("no such conflict", "conflict")
         self._reader.add_event(caller, name, Event(DECIDED, {"conflict": conflict, "decision": decision}, at))
 

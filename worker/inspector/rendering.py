@@ -76,14 +76,14 @@ _UNITS: Sequence[tuple[int, str]] = ((86_400, "day"), (3600, "hour"), (60, "minu
 _LONGEST_AGO = 30 * 86_400
 
 
-def ago(at: datetime, now: datetime) -> str:
+def ago(at: datetime, current_time: datetime) -> str:
     """Return in words how long ago a time was; one before the last 30 days, or to come, is its day.
 
     >>> at = datetime(2026, 1, 1, tzinfo=UTC)
     >>> [ago(at, at.replace(day=day, hour=hour)) for day, hour in ((1, 0), (1, 1), (3, 23), (31, 0))]
     ['just now', '1 hour ago', '2 days ago', '2026-01-01']
     """
-    seconds = (now - at).total_seconds()
+    seconds = (current_time - at).total_seconds()
     if not 0 <= seconds < _LONGEST_AGO:
         return at.date().isoformat()
     for size, unit in _UNITS:

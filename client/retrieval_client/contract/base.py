@@ -155,17 +155,17 @@ def parse_part(model: type[JobT], data: dict[str, Any]) -> JobT:
 
 def first_problem(error: ValidationError, model: type[BaseModel] | None = None) -> InvalidJob:
     """Return the first of pydantic's problems as a sentence: the path and the expectation, never a value."""
-    first = error.errors(include_url=False)[0]
-    kind, location = first["type"], list(first["loc"])
+    problem = error.errors(include_url=False)[0]
+    kind, location = problem["type"], list(problem["loc"])
     if kind in _OF_FIELDS:
-        return InvalidJob(_OF_FIELDS[kind].format(**first.get("ctx", {})), _path([*location, first["msg"]]))
-    if kind == "model_type" and isinstance(first["input"], BaseModel):  # from Python
-        given = type(first["input"]).__name__
-        return InvalidJob(f"expected {first.get('ctx', {}).get('class_name')}, got {given}", _path(location))
+        return InvalidJob(_OF_FIELDS[kind].format(**problem.get("ctx", {})), _path([*location, problem["msg"]]))
+    if kind == "model_type" and isinstance(problem["input"], BaseModel):  # from Python
+        type_name = type(problem["input"]).__name__
+        return InvalidJob(f"expected {problem.get('ctx', {}).get('class_name')}, got {type_name}", _path(location))
     if location[-1:] == ["[key]"]:  # pydantic's sign of a wrong name, not a wrong value
         location.pop()
-    pattern = first.get("ctx", {}).get("pattern", "")
-    expected = _OF_PATTERNS.get(pattern) or expected_range(model, first) or _expectation(kind, first["msg"])
+    pattern = problem.get("ctx", {}).get("pattern", "")
+    expected = _OF_PATTERNS.get(pattern) or expected_range(model, problem) or _expectation(kind, problem["msg"])
     return InvalidJob(expected, _path(location))
 
 
@@ -188,8 +188,8 @@ _OF_FIELDS = {
 
 def _path(location: list[str | int]) -> str:
     path = ""
-    for part in location:
-        path = join_path(path, part)
+    for key in location:
+        path = join_path(path, key)
     return path
 
 

@@ -134,11 +134,11 @@ class RetrieveTopK(Job, AnsweredBy[TopKAnswerT]):
 
         @overload
         def __init__(
-            self: RetrieveTopK[TopK], *, query_embedding: Any, run: RunRef | None = None, **others: Unpack[TopKFields]
+            self: RetrieveTopK[TopK], *, query_embedding: Any, run: RunRef | None = None, **fields: Unpack[TopKFields]
         ) -> None: ...
         @overload
         def __init__(
-            self: RetrieveTopK[TopKBatch], *, query_embeddings: list[Any], **others: Unpack[TopKFields]
+            self: RetrieveTopK[TopKBatch], *, query_embeddings: list[Any], **fields: Unpack[TopKFields]
         ) -> None: ...
         def __init__(self, **fields: Any) -> None: ...
 
@@ -312,10 +312,16 @@ class RunPipeline(Job, AnsweredBy[PipelineAnswer]):
         if self.question is not None and not self.question.strip():
             raise PydanticCustomError("blank", "question")
         if self.resume is not None:
-            others = self.model_fields_set - {"resume", "stop_after", "require_model", "principal", "principal_token"}
-            if others:
+            package_fields = self.model_fields_set - {
+                "resume",
+                "stop_after",
+                "require_model",
+                "principal",
+                "principal_token",
+            }
+            if package_fields:
                 raise PydanticCustomError(
-                    "both", "expected resume without {name}: the package has its own", {"name": min(others)}
+                    "both", "expected resume without {name}: the package has its own", {"name": min(package_fields)}
                 )
         corpora = [search.corpus for search in self.searches or []]
         if len({*corpora}) < len(corpora):

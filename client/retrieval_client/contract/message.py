@@ -108,7 +108,7 @@ def read_record(stored: bytes | str | None) -> Record:
     """
     if stored is None:
         return Record("PENDING", None)
-    found = json.loads(stored)
-    if not isinstance(found, dict) or not isinstance(found.get("status"), str):
+    record = json.loads(stored)
+    if not isinstance(record, dict) or not isinstance(record.get("status"), str):
         raise ValueError("expected an object with a status")  # noqa: TRY004 -- as json raises
-    return Record(found["status"], found.get("result"))
+    return Record(record["status"], record.get("result"))

@@ -29,9 +29,9 @@ def expected_range(model: type[BaseModel] | None, problem: ErrorDetails) -> str 
         return None
     field = _field(model, problem["loc"]) if model else None
     declared = dict(_bounds(field)) if field else {}
-    known = declared if passed.items() <= declared.items() else passed
-    parts = [f"{word} {known[name]}" for words in (_LOWER, _UPPER) for name, word in words.items() if name in known]
-    return f"expected {' and '.join(parts)}"
+    bounds = declared if passed.items() <= declared.items() else passed
+    phrases = [f"{word} {bounds[name]}" for words in (_LOWER, _UPPER) for name, word in words.items() if name in bounds]
+    return f"expected {' and '.join(phrases)}"
 
 
 def field_names(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
@@ -43,29 +43,29 @@ def field_names(model: type[BaseModel], location: Sequence[str | int]) -> list[s
 
 def _field(model: type[BaseModel], location: Sequence[str | int]) -> FieldInfo | None:
     """Return the innermost field on the way to a location."""
-    found, owners = None, [model]
-    for part in location:
-        named = [field for owner in owners for name, field in owner.model_fields.items() if part in {name, field.alias}]
-        if named:
-            found = named[0]
-            owners = [*_models(found.annotation)]
-    return found
+    innermost, owners = None, [model]
+    for key in location:
+        fields = [field for owner in owners for name, field in owner.model_fields.items() if key in {name, field.alias}]
+        if fields:
+            innermost = fields[0]
+            owners = [*_models(innermost.annotation)]
+    return innermost
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    for part in parts_of(annotation):
-        if isinstance(part, type) and issubclass(part, BaseModel):
-            yield part
+    for member in parts_of(annotation):
+        if isinstance(member, type) and issubclass(member, BaseModel):
+            yield member
 
 
 def parts_of(annotation: Any) -> Iterator[Any]:
     """Yield a type and all that it is made of: members of unions, items of lists, annotations."""
     yield annotation
-    for part in get_args(annotation):
-        yield from parts_of(part)
+    for member in get_args(annotation):
+        yield from parts_of(member)
 
 
 def _bounds(field: FieldInfo) -> Iterator[tuple[str, Any]]:
-    for part in (field, *parts_of(field.annotation)):
-        for item in part.metadata if isinstance(part, FieldInfo) else ():
-            yield from ((name, getattr(item, name)) for name in _LOWER | _UPPER if hasattr(item, name))
+    for member in (field, *parts_of(field.annotation)):
+        for constraint in member.metadata if isinstance(member, FieldInfo) else ():
+            yield from ((name, getattr(constraint, name)) for name in _LOWER | _UPPER if hasattr(constraint, name))

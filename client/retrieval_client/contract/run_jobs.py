@@ -109,22 +109,26 @@ class PinnedReplay(Job, AnsweredBy[ReplayAnswerT]):
             citations: dict[str, Any] | None = None,
             run: RunRef | None = None,
             sources: list[InlineSource] | None = None,
-            **others: Unpack[ReplayFields],
+            **fields: Unpack[ReplayFields],
         ) -> None: ...
         @overload
         def __init__(
-            self: PinnedReplay[ReplayBatch], *, runs: list[RunName], **others: Unpack[ReplayFields]
+            self: PinnedReplay[ReplayBatch], *, runs: list[RunName], **fields: Unpack[ReplayFields]
         ) -> None: ...
         def __init__(self, **fields: Any) -> None: ...
 
     @model_validator(mode="after")
     def _one_kind_of_pins(self) -> Self:
-        given = [name for name in ("required_chunk_hashes", "runs", "citations") if getattr(self, name) is not None]
-        if len(given) > 1:
+        pin_fields = [
+            name for name in ("required_chunk_hashes", "runs", "citations") if getattr(self, name) is not None
+        ]
+        if len(pin_fields) > 1:
             raise PydanticCustomError(
-                "both", "expected one of required_chunk_hashes, runs and citations, got {count}", {"count": len(given)}
+                "both",
+                "expected one of required_chunk_hashes, runs and citations, got {count}",
+                {"count": len(pin_fields)},
             )
-        if not given and self.run is None:
+        if not pin_fields and self.run is None:
             raise PydanticCustomError("absent", "required_chunk_hashes", {"others": "run, runs or citations"})
         if self.runs is not None and self.sources is not None:
             raise PydanticCustomError("both", "expected runs or sources, got both: runs are of a corpus")
@@ -192,9 +196,9 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _each_once(given: Any, parse: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-    parsed = parse(given)
-    if len(parsed) < len(given):
+def _each_once(sections: Any, parse: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
+    parsed = parse(sections)
+    if len(parsed) < len(sections):
         raise PydanticCustomError("repeated_hash", "expected each hash once, in whichever form")
     return parsed
 

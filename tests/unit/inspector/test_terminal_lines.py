@@ -54,7 +54,7 @@ def all_lines(text: str) -> list[Line]:
         *answer_lines(view),
         *turn_lines(view),
         *trace_lines(view),
-        *(line for source in view.sources for line in source_lines(source, whole=True)),
+        *(line for source in view.sources for line in source_lines(source, is_whole=True)),
         *citations_lines(citations_view(Citations.model_validate(cited))),
         *drift_lines(drift_view(drift, {edited.chunk_hash: "old " + text}, {"new": "new " + text})),
     ]
@@ -101,7 +101,7 @@ def test_quoted_words_are_marked_at_their_spans() -> None:
     text = "Before. The old pump in this house must not be run outside at night. After."
     quote = checked_quote("Old pump in this house must […] be run outside", text)
     source = SourceView("S1", "c", "x", "d", "title", 3, None, None, text, quote.verdict, (quote,))
-    *said, blank, whole = source_lines(source, whole=True)[2:]
+    *said, blank, whole = source_lines(source, is_whole=True)[2:]
     assert quote.verdict == "elided"
     assert [line.text.plain for line in said] == [
         "quote  Old pump in this house must […] be run outside",
@@ -118,7 +118,7 @@ def test_a_megabyte_is_cut(text: str) -> None:
     """Of an answer, a source, a context: drawn in a moment, and said how much is not shown."""
     view = answered(text)
     before = time.process_time()
-    whole = [line for source in view.sources for line in source_lines(source, whole=True)]
+    whole = [line for source in view.sources for line in source_lines(source, is_whole=True)]
     for lines in (answer_lines(view), turn_lines(view), whole, trace_lines(view)):
         rows = [row for line in lines for row in wrapped(line, 80, CONSOLE)]
         assert any("more characters" in line.text.plain for line in lines)

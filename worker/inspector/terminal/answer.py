@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 def head_lines(view: RunView) -> Iterator[Line]:
     """Yield run, question, state and facts of an answer."""
     about = view.about
-    yield Line(joined(*map(named, (about.subject_id, about.run_id, about.step)), by=" / "))
+    yield Line(joined(*map(named, (about.subject_id, about.run_id, about.step)), separator=" / "))
     if about.question:
         yield Line(inline(about.question, 300, "bold"))
-    degraded = (joined("degraded:", badge(code), by=" ") for code in view.degraded)
+    degraded = (joined("degraded:", badge(code), separator=" ") for code in view.degraded)
     yield Line(joined(words(view.task), badge(view.status, "status"), badge(view.short_reason, "reason"), *degraded))
     if view.answer is None:
         yield from map(note, view.said)
@@ -77,14 +77,14 @@ def without_answer(view: RunView) -> str:
 
 def answer_text(answer: AnswerText, current: int = -1) -> Text:
     """Return the text with its marks, one of them chosen; sentences with few words of their sources are slanted."""
-    found, number, left = Text(), -1, MOST
+    text, number, room = Text(), -1, MOST
     for segment in answer.segments:
         number += bool(segment.labels)
-        found.append_text(plain(segment.text[:left], _style(segment, is_current=number == current)))
-        left -= len(segment.text)
-        if left < 0:
-            return found.append(f" … {-left:,} more characters and what follows", QUIET)
-    return found
+        text.append_text(plain(segment.text[:room], _style(segment, is_current=number == current)))
+        room -= len(segment.text)
+        if room < 0:
+            return text.append(f" … {-room:,} more characters and what follows", QUIET)
+    return text
 
 
 def _style(segment: Segment, *, is_current: bool) -> str:
@@ -103,7 +103,7 @@ def cited_labels(view: RunView) -> list[str]:
 def _known(view: RunView) -> Iterator[Line]:
     yield from map(note, view.said)
     answer = view.answer or AnswerText(())
-    if any(one.is_weak and one.text.strip() for one in answer.segments):
+    if any(segment.is_weak and segment.text.strip() for segment in answer.segments):
         yield note("in italics: sentences of which less than half is in the cited sources")
     for kind, names in (("unknown", answer.unknown), ("unreadable", answer.unreadable)):
         for name in names:
@@ -116,20 +116,20 @@ def _uncited(view: RunView) -> Iterator[Line]:
         yield note(f"not cited: {', '.join(labels)}")
 
 
-def source_lines(source: SourceView, *, whole: bool = False) -> list[Line]:
+def source_lines(source: SourceView, *, is_whole: bool = False) -> list[Line]:
     """Return the lines of a source: title, place, verdict, its text at the quoted words, and what became of quotes.
 
     Args:
         source: the source.
-        whole: True for the whole text, False for what is around the quotes.
+        is_whole: True for the whole text, False for what is around the quotes.
     """
-    pieces = source.pieces if whole else source.excerpt
-    shown = sum(len(piece.text) for piece in pieces)
-    cut = note(f"{shown:,} of {len(source.text):,} characters; Enter: the whole text")
+    pieces = source.pieces if is_whole else source.excerpt
+    shown_length = sum(len(piece.text) for piece in pieces)
+    cut = note(f"{shown_length:,} of {len(source.text):,} characters; Enter: the whole text")
     return [
         *source_head(source),
         *quote_lines(source),
-        *([cut] if shown < len(source.text) else []),
+        *([cut] if shown_length < len(source.text) else []),
         BLANK,
         *paragraphs(marked(pieces)),
     ]
@@ -139,8 +139,8 @@ def source_head(source: SourceView) -> Iterator[Line]:
     """Yield label, title, verdict and place of a source."""
     label = Text(f"[{source.label}]", "bold")
     yield Line(joined(label, inline(source.title, 200, "bold"), badge(source.verdict, "quote")))
-    ids = (named(one, 100) for one in (source.corpus, source.chunk_id, source.url) if one)
-    yield Line(joined(inline(where(source.page, source.section), 200), *ids, by=" · "), 5)
+    ids = (named(source_id, 100) for source_id in (source.corpus, source.chunk_id, source.url) if source_id)
+    yield Line(joined(inline(where(source.page, source.section), 200), *ids, separator=" · "), 5)
 
 
 def quote_lines(source: SourceView) -> Iterator[Line]:

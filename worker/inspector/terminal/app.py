@@ -169,7 +169,7 @@ class Terminal(App[None]):
         self._turns: list[Line] = []
         self._asking = False
         self._listed: list[ListedRun] = []
-        self._wanted = RunFilter()
+        self._run_filter = RunFilter()
 
     def compose(self) -> ComposeResult:
         """Yield tabs, panes, status and keys."""
@@ -215,14 +215,14 @@ class Terminal(App[None]):
 
         def run() -> None:
             try:
-                found = work()
+                outcome = work()
             except Exception as error:  # noqa: BLE001 -- a thread must not die unseen
                 if not self.is_running:
                     return  # what it waited for was closed
-                said = sentence(error)
-                self.post_message(Arrived(lambda: fail(said)))
+                message = sentence(error)
+                self.post_message(Arrived(lambda: fail(message)))
             else:
-                self.post_message(Arrived(lambda: show(found)))
+                self.post_message(Arrived(lambda: show(outcome)))
 
         threading.Thread(target=run, daemon=True).start()
 
@@ -236,15 +236,15 @@ class Terminal(App[None]):
         number = self._reads
         self._say("reading …")
 
-        def shown(found: T) -> None:
+        def shown(outcome: T) -> None:
             if number == self._reads:
                 self._say("")
-                show(found)
+                show(outcome)
 
-        def failed(said: str) -> None:
+        def failed(message: str) -> None:
             if number == self._reads:
                 self._forget()
-                self._say(f"{said} – r: try again", PROBLEM)
+                self._say(f"{message} – r: try again", PROBLEM)
 
         self._in_background(work, shown, failed)
 
@@ -257,24 +257,24 @@ class Terminal(App[None]):
 
     # --- frame --------------------------------------------------------------------------------------
 
-    def _say(self, said: str, style: str = "") -> None:
-        self.query_one("#status", Static).update(inline(said, 400, style))
+    def _say(self, message: str, style: str = "") -> None:
+        self.query_one("#status", Static).update(inline(message, 400, style))
 
     def _show_frame(self) -> None:
         tabs = (
             Text(f" {i} {pane.capitalize()} ", "bold reverse" if pane == self._pane else "")
             for i, pane in enumerate(PANES, 1)
         )
-        self.query_one("#top", Static).update(joined(*tabs, inline(self._desk.owner, 20, QUIET), by=" "))
+        self.query_one("#top", Static).update(joined(*tabs, inline(self._desk.owner, 20, QUIET), separator=" "))
         profile = self._profile or "the mode's"
-        choice = joined(Text("mode", QUIET), self._mode, Text("profile", QUIET), profile, by=" ")
+        choice = joined(Text("mode", QUIET), self._mode, Text("profile", QUIET), profile, separator=" ")
         self.query_one("#choice", Static).update(choice)
         self._show_keys()
 
     def _show_keys(self) -> None:
         writing = WRITING.get(self.focused.id or "") if self.focused else None
-        shown = writing or f"{HINTS[self._pane]}  r again  ? help  q quit"
-        self.query_one("#keys", Static).update(Text(shown, QUIET))
+        keys = writing or f"{HINTS[self._pane]}  r again  ? help  q quit"
+        self.query_one("#keys", Static).update(Text(keys, QUIET))
 
     def on_descendant_focus(self) -> None:
         """Show the keys of what has the focus."""
@@ -323,7 +323,7 @@ class Terminal(App[None]):
         self._page = page
         view = self._view
         if view is None:
-            tasks = ", ".join(words(one) for one in page.others)
+            tasks = ", ".join(words(task) for task in page.other_tasks)
             self._fill(self._pane, [note(f"This run has no answer, only {tasks or 'events'}.")])
         elif self._pane == "trace":
             self._fill("trace", trace_lines(view))
@@ -341,8 +341,8 @@ class Terminal(App[None]):
         labels = cited_labels(view)
         self._mark = self._mark % len(labels) if labels else 0
         self._fill("text", answer_lines(view, self._mark), CURRENT if self._mark else "")
-        source = next((one for one in view.sources if labels and one.label == labels[self._mark]), None)
-        lines = no_source(view) if source is None else source_lines(source, whole=self._is_whole)
+        source = next((source for source in view.sources if labels and source.label == labels[self._mark]), None)
+        lines = no_source(view) if source is None else source_lines(source, is_whole=self._is_whole)
         self._fill("source", lines, QUOTED if self._is_whole else "")
 
     def _show_citations(self, view: CitationsView) -> None:
@@ -431,19 +431,27 @@ class Terminal(App[None]):
         self._turns += [BLANK, *_asked(question)]
         self._progress("waiting", 0, 0)
 
-        def report(stage: str, done: int, total: int) -> None:
-            self.post_message(Arrived(lambda: self._progress(stage, done, total)))
+        def report(stage: str, finished_stages: int, total: int) -> None:
+            self.post_message(Arrived(lambda: self._progress(stage, finished_stages, total)))
 
         def work() -> tuple[RunName, RunPage]:
             name = self._desk.ask(question, self._mode, self._profile, self._conversation, report)
             return name, self._desk.run(name)
 
-        self._in_background(work, lambda found: self._answered(*found), lambda said: self._not_answered(question, said))
+        self._in_background(
+            work, lambda named_page: self._answered(*named_page), lambda message: self._not_answered(question, message)
+        )
 
-    def _progress(self, stage: str, done: int, total: int) -> None:
+    def _progress(self, stage: str, finished_stages: int, total: int) -> None:
         if self._asking:
-            count = f"{done} of {total}" if total else ""
-            self._show_turns(Line(joined("…", inline(words(stage)), Text("█" * done + "·" * (total - done)), count)))
+            count = f"{finished_stages} of {total}" if total else ""
+            self._show_turns(
+                Line(
+                    joined(
+                        "…", inline(words(stage)), Text("█" * finished_stages + "·" * (total - finished_stages)), count
+                    )
+                )
+            )
 
     def _answered(self, name: RunName, page: RunPage) -> None:
         self._asking = False
@@ -454,9 +462,9 @@ class Terminal(App[None]):
         if self._pane == "ask" and not self.query_one("#question", Input).value:
             self._focus_pane()  # digits open panes, unless the next question is being written
 
-    def _not_answered(self, question: str, said: str) -> None:
+    def _not_answered(self, question: str, message: str) -> None:
         self._asking = False
-        self._turns.append(Line(inline(said, 400, PROBLEM)))
+        self._turns.append(Line(inline(message, 400, PROBLEM)))
         self._show_turns()
         field = self.query_one("#question", Input)
         if not field.value:
@@ -471,22 +479,25 @@ class Terminal(App[None]):
 
     def _filter(self, typed: str) -> None:
         try:
-            self._wanted = run_filter(typed)
+            self._run_filter = run_filter(typed)
         except InvalidJob as error:
             self._say(error.message, PROBLEM)
             return
         self._focus_pane()
         self._list(None)
 
-    def _list(self, before: int | None) -> None:
-        wanted = self._wanted
-        self._read(lambda: self._desk.runs(wanted, before, PAGE + 1), lambda found: self._show_runs(before, found))
+    def _list(self, before_key: int | None) -> None:
+        chosen_filter = self._run_filter
+        self._read(
+            lambda: self._desk.runs(chosen_filter, before_key, PAGE + 1),
+            lambda listed_runs: self._show_runs(before_key, listed_runs),
+        )
 
-    def _show_runs(self, before: int | None, found: list[ListedRun]) -> None:
-        kept = [] if before is None else self._listed
-        self._listed = [*kept, *found[:PAGE]]
-        older = [Text("Older runs", "bold")] if len(found) > PAGE else []
-        self.query_one(Choice).show([*map(run_entry, self._listed), *older], len(kept))
+    def _show_runs(self, before_key: int | None, read_runs: list[ListedRun]) -> None:
+        earlier_runs = [] if before_key is None else self._listed
+        self._listed = [*earlier_runs, *read_runs[:PAGE]]
+        older = [Text("Older runs", "bold")] if len(read_runs) > PAGE else []
+        self.query_one(Choice).show([*map(run_entry, self._listed), *older], len(earlier_runs))
         if not self._listed:
             self._say("No run fits. A job with a run is recorded; so is a question asked here.")
 
@@ -505,7 +516,7 @@ class Terminal(App[None]):
 
 
 def _asked(question: str) -> Iterable[Line]:
-    return [Line(joined(Text("›", "bold"), plain(question, "bold"), by=" "))]
+    return [Line(joined(Text("›", "bold"), plain(question, "bold"), separator=" "))]
 
 
 def following(values: Iterable[str], current: str) -> str:
@@ -514,8 +525,8 @@ def following(values: Iterable[str], current: str) -> str:
     >>> following(("a", "b"), "a"), following(("a", "b"), "b"), following((), "x")
     ('b', 'a', 'x')
     """
-    known = [*values]
-    return known[(known.index(current) + 1) % len(known)] if current in known else current
+    choices = [*values]
+    return choices[(choices.index(current) + 1) % len(choices)] if current in choices else current
 
 
 def chosen(page: RunPage) -> int:

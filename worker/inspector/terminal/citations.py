@@ -66,7 +66,7 @@ def _conflict(conflict: ConflictView, *, is_current: bool) -> Iterator[Line]:
 def _side(side: ConflictSide, *, weighs: bool) -> Iterator[Line]:
     page = "" if side.page is None else f"p. {side.page}"
     weight = f"weight {side.weight}" if weighs else ""
-    yield Line(joined(inline(side.title, 100, "bold"), page, named(side.chunk_id, 100), weight, by=" · "), 2)
+    yield Line(joined(inline(side.title, 100, "bold"), page, named(side.chunk_id, 100), weight, separator=" · "), 2)
     yield from paragraphs(marked(side.shown), 4)
 
 
@@ -79,16 +79,16 @@ def _citations(view: CitationsView) -> Iterator[Line]:
     for section, citations in view.sections:
         if room > 0 and (section or len(view.sections) > 1):
             yield Line(inline(section or "in no section", 160, DIFFERS))
-        for one in citations[: max(room, 0)]:
-            yield from _citation(one)
+        for citation in citations[: max(room, 0)]:
+            yield from _citation(citation)
         room -= len(citations)
     yield from more(-room, "citations")
 
 
-def _citation(one: CitationView) -> Iterator[Line]:
-    page = "" if one.page is None else f"p. {one.page}"
-    source = joined(inline(one.title, 100, "bold"), page, named(one.chunk_id, 100), by=" · ")
-    yield Line(joined(badge(one.verdict or "missing", "pin"), source), 2)
-    checks = f"text has its hash: {_CHECKS[one.integrity]} · visible to you: {_CHECKS[one.authorised]}"
-    yield note(f"{checks} · weight {number(one.weight)}", 4)
-    yield Line(inline(one.text, 600, QUIET), 4)
+def _citation(citation: CitationView) -> Iterator[Line]:
+    page = "" if citation.page is None else f"p. {citation.page}"
+    source = joined(inline(citation.title, 100, "bold"), page, named(citation.chunk_id, 100), separator=" · ")
+    yield Line(joined(badge(citation.verdict or "missing", "pin"), source), 2)
+    checks = f"text has its hash: {_CHECKS[citation.integrity]} · visible to you: {_CHECKS[citation.authorised]}"
+    yield note(f"{checks} · weight {number(citation.weight)}", 4)
+    yield Line(inline(citation.text, 600, QUIET), 4)

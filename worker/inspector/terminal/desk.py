@@ -121,9 +121,9 @@ class Desk:
         """The caller's owner claim, ``""`` without one."""
         return self._caller.owner
 
-    def runs(self, wanted: RunFilter, before: int | None, limit: int) -> list[ListedRun]:
+    def runs(self, run_filter: RunFilter, before_key: int | None, limit: int) -> list[ListedRun]:
         """Return a page of the caller's runs, newest first."""
-        return self._reading.page(self._admitted(), wanted, before, limit)
+        return self._reading.page(self._admitted(), run_filter, before_key, limit)
 
     def run(self, name: RunName) -> RunPage:
         """Return the views of a run; see `RunViews.run`."""

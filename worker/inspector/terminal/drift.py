@@ -37,7 +37,7 @@ def drift_lines(view: DriftView | None) -> list[Line]:
     return [
         heading("Drift"),
         Line(joined(badge("drifted" if view.drifted else "same", "drift"), *counts)),
-        Line(joined(Text("digest", QUIET), named(view.digest, 100), by=" ")),
+        Line(joined(Text("digest", QUIET), named(view.digest, 100), separator=" ")),
         BLANK,
         *(line for pin in view.pins[:MOST_PINS] for line in _pin(pin)),
         *more(len(view.pins) - MOST_PINS, "pins"),

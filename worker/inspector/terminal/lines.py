@@ -83,9 +83,9 @@ def badge(code: str | None, kind: str = "") -> Text:
     return inline(verdict.words, NAME, STYLES[verdict.tone])
 
 
-def joined(*parts: Text | str | None, by: str = "  ") -> Text:
+def joined(*texts: Text | str | None, separator: str = "  ") -> Text:
     """Join the parts that are not empty."""
-    return Text(by).join(Text(part) if isinstance(part, str) else part for part in parts if part)
+    return Text(separator).join(Text(text) if isinstance(text, str) else text for text in texts if text)
 
 
 def heading(title: str, note: str = "") -> Line:
@@ -103,43 +103,43 @@ BLANK = Line(Text())
 
 def paragraphs(text: Text, indent: int = 0) -> Iterator[Line]:
     """Yield a text's lines."""
-    for part in text.split("\n", allow_blank=True):
-        yield Line(part, indent)
+    for line in text.split("\n", allow_blank=True):
+        yield Line(line, indent)
 
 
-def marked(pieces: Iterable[Piece[Any]], most: int = MOST) -> Text:
+def marked(pieces: Iterable[Piece[Any]], longest: int = MOST) -> Text:
     """Return a text with what is marked in it: quoted, left out, differing, around a quote."""
-    found, left = Text(), most
+    text, room = Text(), longest
     for piece in pieces:
         style = next((style for mark, style in MARKS.items() if mark in piece.marks), "")
-        found.append_text(plain(piece.text[:left], style))
-        left -= len(piece.text)
-        if left < 0:
-            return found.append(f" … {-left:,} more characters and what follows", QUIET)
-    return found
+        text.append_text(plain(piece.text[:room], style))
+        room -= len(piece.text)
+        if room < 0:
+            return text.append(f" … {-room:,} more characters and what follows", QUIET)
+    return text
 
 
 def difference(pieces: Sequence[DiffPiece]) -> Text:
     """Return a word diff: removed words struck out between [- -], added ones underlined between {+ +}."""
-    found = Text()
+    text = Text()
     for piece in pieces:
         if piece.change == "same":
-            found.append_text(plain(piece.text))
+            text.append_text(plain(piece.text))
             continue
         opening, closing, style = ("[-", "-]", REMOVED) if piece.change == "removed" else ("{+", "+}", ADDED)
         body = piece.text.rstrip()
-        found.append(opening).append_text(plain(body, style)).append(closing + (" " if body != piece.text else ""))
-    return found
+        text.append(opening).append_text(plain(body, style)).append(closing + (" " if body != piece.text else ""))
+    return text
 
 
 def facts(pairs: Facts) -> Iterator[Line]:
     """Yield facts, all on one line."""
     if pairs:
-        shown = (joined(Text(words(name), QUIET), inline(value, 400), by=" ") for name, value in pairs)
-        yield Line(joined(*shown, by=" · "))
+        fact_texts = (joined(Text(words(name), QUIET), inline(value, 400), separator=" ") for name, value in pairs)
+        yield Line(joined(*fact_texts, separator=" · "))
 
 
-def more(count: int, what: str, indent: int = 0) -> Iterator[Line]:
+def more(count: int, noun: str, indent: int = 0) -> Iterator[Line]:
     """Yield the line that says how many are not shown."""
     if count > 0:
-        yield note(f"… {count:,} more {what}", indent)
+        yield note(f"… {count:,} more {noun}", indent)

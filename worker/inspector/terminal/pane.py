@@ -150,8 +150,8 @@ class Choice(ScrollView, can_focus=True):
         """Choose another entry, and keep it in view."""
         self.current = max(0, min(self.current + step, len(self.entries) - 1))
         top, seen = ENTRY_ROWS * self.current, self.scrollable_content_region.height
-        first = min(max(self.scroll_offset.y, top + ENTRY_ROWS - seen), top)
-        self.scroll_to(0, max(first, 0), animate=False, immediate=True)
+        top_row = min(max(self.scroll_offset.y, top + ENTRY_ROWS - seen), top)
+        self.scroll_to(0, max(top_row, 0), animate=False, immediate=True)
         self.refresh()
 
     def action_choose(self) -> None:

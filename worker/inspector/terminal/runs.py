@@ -29,14 +29,16 @@ FILTERS = {
 
 def run_entry(run: ListedRun) -> Text:
     """Return a run of the list, on two lines: name, time and state; tasks and question."""
-    outcomes = (badge(one, "status") for one in dict.fromkeys(filter(None, run.outcomes)))
+    outcomes = (badge(outcome, "status") for outcome in dict.fromkeys(filter(None, run.outcomes)))
     degraded = badge("degraded", "status") if run.degraded else None
-    name = joined(named(run.subject_id, 24), named(run.run_id, 24), by=" / ")
+    name = joined(named(run.subject_id, 24), named(run.run_id, 24), separator=" / ")
     state = joined(name, Text(moment(run.created_at)[:19], QUIET), *outcomes, degraded, badge(run.drift, "drift"))
     question = next(filter(None, run.questions), "")
     tasks = ", ".join(map(words, dict.fromkeys(run.tasks)))
     modes = ", ".join(dict.fromkeys(filter(None, run.modes)))
-    return joined(state, joined("  " + tasks, inline(modes, 40), inline(question, 120), by=" · "), by="\n")
+    return joined(
+        state, joined("  " + tasks, inline(modes, 40), inline(question, 120), separator=" · "), separator="\n"
+    )
 
 
 def run_filter(typed: str) -> RunFilter:
@@ -50,14 +52,14 @@ def run_filter(typed: str) -> RunFilter:
     Raises:
         InvalidJob: a word before a colon is none of `FILTERS`, or a day is not one.
     """
-    wanted: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for word in typed.split():
         name, colon, value = word.partition(":")
         if colon and name not in FILTERS:
-            raise InvalidJob(f"expected one of {', '.join(f'{one}:' for one in FILTERS)}", "filter")
+            raise InvalidJob(f"expected one of {', '.join(f'{filter_name}:' for filter_name in FILTERS)}", "filter")
         field = FILTERS[name] if colon else "subject_id"
-        wanted[field] = _day(value) if field in {"since", "until"} else (value if colon else name) or None
-    return RunFilter(**wanted)
+        fields[field] = _day(value) if field in {"since", "until"} else (value if colon else name) or None
+    return RunFilter(**fields)
 
 
 def _day(text: str) -> date:

@@ -70,12 +70,14 @@ def _bar(bar: Bar, total: float) -> Text:
         name = Text("  ") + name
     name.truncate(BEFORE_TRACK - 1, pad=True)
     start, width = track(bar.start_ms, bar.duration_ms, total)
-    shown = Text("·" * start, QUIET) + Text("█" * width, "cyan" if bar.is_leg else "blue")
-    shown.append("·" * (TRACK - start - width), QUIET)
+    bar_text = Text("·" * start, QUIET) + Text("█" * width, "cyan" if bar.is_leg else "blue")
+    bar_text.append("·" * (TRACK - start - width), QUIET)
     counts = ", ".join(f"{words(name)} {count}" for name, count in bar.counts)
-    left = "" if bar.remaining is None else f"{bar.remaining} left"
+    remaining = "" if bar.remaining is None else f"{bar.remaining} left"
     took = f"{number(bar.duration_ms, 2):>8} ms"
-    return joined(name, shown, took, joined(f"{left:<9}", inline(counts, 120, QUIET), by=" "), by=" ")
+    return joined(
+        name, bar_text, took, joined(f"{remaining:<9}", inline(counts, 120, QUIET), separator=" "), separator=" "
+    )
 
 
 def track(start: float, duration: float, total: float) -> tuple[int, int]:
@@ -84,8 +86,8 @@ def track(start: float, duration: float, total: float) -> tuple[int, int]:
     >>> track(0, 50, 100), track(99.9, 0.1, 100), track(0, 0, 0.001)
     ((0, 12), (23, 1), (0, 1))
     """
-    first = min(int(TRACK * start / total), TRACK - 1)
-    return first, min(max(round(TRACK * duration / total), 1), TRACK - first)
+    first_column = min(int(TRACK * start / total), TRACK - 1)
+    return first_column, min(max(round(TRACK * duration / total), 1), TRACK - first_column)
 
 
 def candidates_lines(view: RunView) -> Iterator[Line]:
@@ -96,51 +98,61 @@ def candidates_lines(view: RunView) -> Iterator[Line]:
     columns = columns_of(view.candidates)
     if columns.scores:
         yield note(scales([name for _, name in columns.scores]))
-    for one in view.candidates[:MOST_CANDIDATES]:
-        yield from _candidate(one, several=columns.several)
+    for candidate in view.candidates[:MOST_CANDIDATES]:
+        yield from _candidate(candidate, has_several_corpora=columns.has_several_corpora)
     yield from more(len(view.candidates) - MOST_CANDIDATES, "candidates")
 
 
-def _candidate(one: CandidateView, *, several: bool) -> Iterator[Line]:
-    rank = Text(f"{'–' if one.rank is None else f'{one.rank}.':>4}")
-    label = f"[{one.label}]" if one.label else ""
-    corpus = inline(one.corpus, 30, QUIET) if several else None
-    yield Line(joined(rank, label, badge(one.outcome, "outcome"), corpus, named(one.chunk_id, 100), by=" "))
-    if place := joined(inline(one.title, 80), inline(where(one.page, one.section), 80), by=", "):
-        yield Line(place, 5)
-    if one.stage:
-        yield Line(joined(inline(f"left at {words(one.stage)}:"), inline(one.reason, 80), by=" "), 5)
-    scores = (f"{name} {number(getattr(one, field), 4)}" for field, name in SCORES if getattr(one, field) is not None)
-    legs = (inline(f"{leg.leg} {leg.rank}.") for leg in one.legs)
-    stages = (
-        inline(f"after {words(stage.stage)} {stage.rank}. {number(stage.score)}".rstrip()) for stage in one.stages
+def _candidate(candidate: CandidateView, *, has_several_corpora: bool) -> Iterator[Line]:
+    rank = Text(f"{'–' if candidate.rank is None else f'{candidate.rank}.':>4}")
+    label = f"[{candidate.label}]" if candidate.label else ""
+    corpus = inline(candidate.corpus, 30, QUIET) if has_several_corpora else None
+    yield Line(
+        joined(rank, label, badge(candidate.outcome, "outcome"), corpus, named(candidate.chunk_id, 100), separator=" ")
     )
-    if figures := joined(*scores, *legs, *stages, by=" · "):
+    if place := joined(
+        inline(candidate.title, 80), inline(where(candidate.page, candidate.section), 80), separator=", "
+    ):
+        yield Line(place, 5)
+    if candidate.stage:
+        yield Line(joined(inline(f"left at {words(candidate.stage)}:"), inline(candidate.reason, 80), separator=" "), 5)
+    scores = (
+        f"{name} {number(getattr(candidate, field), 4)}"
+        for field, name in SCORES
+        if getattr(candidate, field) is not None
+    )
+    legs = (inline(f"{leg.leg} {leg.rank}.") for leg in candidate.legs)
+    stages = (
+        inline(f"after {words(stage.stage)} {stage.rank}. {number(stage.score)}".rstrip()) for stage in candidate.stages
+    )
+    if figures := joined(*scores, *legs, *stages, separator=" · "):
         yield Line(figures, 5)
-    if one.text is not None:
-        yield Line(inline(one.text, 180, QUIET), 5)
+    if candidate.text is not None:
+        yield Line(inline(candidate.text, 180, QUIET), 5)
 
 
 def legs_lines(view: RunView) -> Iterator[Line]:
     """Yield each leg with what it found, best first; what is not in the answer is marked."""
     if not view.legs:
         return
-    kept = {one.place for one in view.kept}
+    answer_places = {candidate.place for candidate in view.kept}
     yield heading("Legs")
     for leg in view.legs:
-        yield from _leg(leg, kept)
+        yield from _leg(leg, answer_places)
     yield BLANK
 
 
-def _leg(leg: Leg, kept: Iterable[Place]) -> Iterator[Line]:
+def _leg(leg: Leg, answer_places: Iterable[Place]) -> Iterator[Line]:
     took = "" if leg.duration_ms is None else f"{number(leg.duration_ms, 1)} ms"
-    methods = inline(", ".join(words(one) for one in leg.methods if one), 80)
-    yield Line(joined(inline(leg.name, 60, "bold"), inline(leg.corpus), took, methods, scale(leg.name), by=" · "))
+    methods = inline(", ".join(words(method) for method in leg.methods if method), 80)
+    yield Line(
+        joined(inline(leg.name, 60, "bold"), inline(leg.corpus), took, methods, scale(leg.name), separator=" · ")
+    )
     if leg.query:
         yield Line(inline(leg.query, 160, QUIET), 2)
     for chunk_id, rank in leg.places[:MOST_PLACES]:
-        gone = None if (leg.corpus, chunk_id) in kept else Text("not kept", QUIET)
-        yield Line(joined(f"{rank.rank:>4}.", named(chunk_id, 80), number(rank.score), gone, by=" "))
+        gone = None if (leg.corpus, chunk_id) in answer_places else Text("not kept", QUIET)
+        yield Line(joined(f"{rank.rank:>4}.", named(chunk_id, 80), number(rank.score), gone, separator=" "))
     yield from more(len(leg.places) - MOST_PLACES, "chunks", 2)
 
 
@@ -161,12 +173,14 @@ def costs_lines(view: RunView) -> Iterator[Line]:
     """Yield models, and the cost of each call of one."""
     yield heading("Costs and models")
     yield from facts(view.models)
-    for one in view.costs:
-        sent, made = ("?" if count is None else str(count) for count in (one.input_tokens, one.output_tokens))
-        tokens = f"{sent} tokens sent, {one.cached_tokens} cached, {made} made"
-        units = "" if one.search_units is None else f"{one.search_units} units"
-        price = "no price" if one.cost is None else str(one.cost)
-        yield Line(joined(*(inline(name) for name in (one.kind, one.provider, one.model)), tokens, units, price))
+    for cost in view.costs:
+        input_tokens, output_tokens = (
+            "?" if count is None else str(count) for count in (cost.input_tokens, cost.output_tokens)
+        )
+        tokens = f"{input_tokens} tokens sent, {cost.cached_tokens} cached, {output_tokens} made"
+        units = "" if cost.search_units is None else f"{cost.search_units} units"
+        price = "no price" if cost.cost is None else str(cost.cost)
+        yield Line(joined(*(inline(name) for name in (cost.kind, cost.provider, cost.model)), tokens, units, price))
     if view.costs:
         yield Line(Text(f"Together: {'no price' if view.total_cost is None else view.total_cost}"))
     else:

@@ -110,14 +110,14 @@ def segments(answer: str, report: AnswerReport) -> tuple[Segment, ...]:
     marked += [(span, ("label", cited.label)) for cited in report.citations for span in cited.spans]
     marked += [(span, ("unknown", name)) for name, span in report.unknown]
     marked += [(span, ("unreadable", name)) for name, span in report.unreadable]
-    found: list[Segment] = []
+    answer_segments: list[Segment] = []
     for piece in cut(answer, marked):
         kinds = dict(piece.marks)
         labels = tuple(str(value) for kind, value in piece.marks if kind == "label")
         problem = _problem(kinds) if not labels else None
         coverage = kinds.get("sentence")
-        found.append(Segment(piece.text, labels, problem, coverage if isinstance(coverage, float) else None))
-    return tuple(found)
+        answer_segments.append(Segment(piece.text, labels, problem, coverage if isinstance(coverage, float) else None))
+    return tuple(answer_segments)
 
 
 def _problem(kinds: Collection[MarkKind]) -> Literal["unknown", "unreadable"] | None:
@@ -127,7 +127,7 @@ def _problem(kinds: Collection[MarkKind]) -> Literal["unknown", "unreadable"] | 
 
 
 def _with_quotes(source: SourceView, report: AnswerReport) -> SourceView:
-    cited = next((one for one in report.citations if one.label == source.label), None)
+    cited = next((citation for citation in report.citations if citation.label == source.label), None)
     if cited is None:
         return source
     inside = [check for i in cited.sentences for check in report.sentences[i].quotes]
@@ -147,10 +147,10 @@ def _pieces(block: str, mark: str) -> Iterator[ContextPiece]:
         re.MULTILINE | re.DOTALL,
     )
     position = 0
-    for found in fenced.finditer(block):
-        if around := block[position : found.start()].strip("\n"):
+    for fence in fenced.finditer(block):
+        if around := block[position : fence.start()].strip("\n"):
             yield ContextPiece(around)
-        yield ContextPiece(found["text"], found["label"])
-        position = found.end()
+        yield ContextPiece(fence["text"], fence["label"])
+        position = fence.end()
     if rest := block[position:].strip("\n"):
         yield ContextPiece(rest)

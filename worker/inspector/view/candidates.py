@@ -160,33 +160,39 @@ def in_order(candidates: Iterable[CandidateView], corpora: Sequence[str]) -> tup
     """
     position = {corpus: i for i, corpus in enumerate(corpora)}
 
-    def key(one: CandidateView) -> tuple[int, int, str, float, str]:
-        last = one.stages[-1].rank if one.stages else float("inf")
-        rank = last if one.rank is None else one.rank
-        return OUTCOMES.index(one.outcome), position.get(one.corpus, len(position)), one.corpus, rank, one.chunk_id
+    def key(candidate: CandidateView) -> tuple[int, int, str, float, str]:
+        last_rank = candidate.stages[-1].rank if candidate.stages else float("inf")
+        rank = last_rank if candidate.rank is None else candidate.rank
+        return (
+            OUTCOMES.index(candidate.outcome),
+            position.get(candidate.corpus, len(position)),
+            candidate.corpus,
+            rank,
+            candidate.chunk_id,
+        )
 
     return tuple(sorted(candidates, key=key))
 
 
 def stage_ranks(rankings: Iterable[Ranking]) -> dict[Place, list[StageRank]]:
     """Return the ranks of each candidate after each stage that changed the order or the scores."""
-    found: dict[Place, list[StageRank]] = {}
+    ranks_by_place: dict[Place, list[StageRank]] = {}
     for ranking in changing(rankings):
         for rank, (place, score) in enumerate(zip(ranking.places, ranking.scores, strict=True), 1):
-            found.setdefault(place, []).append(StageRank(ranking.stage, rank, score))
-    return found
+            ranks_by_place.setdefault(place, []).append(StageRank(ranking.stage, rank, score))
+    return ranks_by_place
 
 
 def changing(rankings: Iterable[Ranking]) -> list[Ranking]:
     """Return the rankings that differ from the one before."""
-    found: list[Ranking] = []
-    before: tuple[object, object] = ((), ())
+    changes: list[Ranking] = []
+    previous_order: tuple[object, object] = ((), ())
     for ranking in rankings:
-        after = (ranking.places, ranking.scores)
-        if ranking.places and after != before:
-            found.append(ranking)
-            before = after
-    return found
+        order = (ranking.places, ranking.scores)
+        if ranking.places and order != previous_order:
+            changes.append(ranking)
+            previous_order = order
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,32 +202,34 @@ class Columns:
     Attributes:
         scores: field and name of each score that a candidate has.
         stages: stages that ranked one, in order.
-        several: True if the candidates are of several corpora.
+        has_several_corpora: True if the candidates are of several corpora.
     """
 
     scores: tuple[tuple[str, str], ...]
     stages: tuple[str, ...]
-    several: bool
+    has_several_corpora: bool
 
 
 def columns_of(candidates: Sequence[CandidateView]) -> Columns:
     """Return the columns that a table of candidates needs."""
     scores = tuple(
-        (field, name) for field, name in SCORES if any(getattr(one, field) is not None for one in candidates)
+        (field, name)
+        for field, name in SCORES
+        if any(getattr(candidate, field) is not None for candidate in candidates)
     )
-    stages = dict.fromkeys(rank.stage for one in candidates for rank in one.stages)
-    return Columns(scores, tuple(stages), len({one.corpus for one in candidates}) > 1)
+    stages = dict.fromkeys(rank.stage for candidate in candidates for rank in candidate.stages)
+    return Columns(scores, tuple(stages), len({candidate.corpus for candidate in candidates}) > 1)
 
 
 def legs_of(candidates: Iterable[CandidateView]) -> tuple[Leg, ...]:
     """Return the legs as far as the candidates' own scores tell, in order of first appearance."""
-    found: dict[Place, list[tuple[str, LegRank]]] = {}
-    for one in candidates:
-        for leg in one.legs:
-            found.setdefault((one.corpus, leg.leg), []).append((one.chunk_id, leg))
+    places_by_leg: dict[Place, list[tuple[str, LegRank]]] = {}
+    for candidate in candidates:
+        for leg in candidate.legs:
+            places_by_leg.setdefault((candidate.corpus, leg.leg), []).append((candidate.chunk_id, leg))
     return tuple(
         Leg(corpus, name, tuple(sorted(places, key=lambda place: (place[1].rank, place[0]))))
-        for (corpus, name), places in found.items()
+        for (corpus, name), places in places_by_leg.items()
     )
 
 
@@ -240,8 +248,8 @@ def title_of(chunk: FoundChunk, corpus: str, paths: Mapping[str, str]) -> str:
         corpus: its corpus.
         paths: corpus → name of that field.
     """
-    named = chunk.metadata.get(paths.get(corpus, ""))
-    return named if isinstance(named, str) and named else chunk.document_id
+    title = chunk.metadata.get(paths.get(corpus, ""))
+    return title if isinstance(title, str) and title else chunk.document_id
 
 
 def where(page: int | None, section: str | None) -> str:
@@ -250,7 +258,7 @@ def where(page: int | None, section: str | None) -> str:
     >>> where(3, "Faults"), where(None, None)
     ('p. 3, Faults', '')
     """
-    return ", ".join(part for part in (None if page is None else f"p. {page}", section) if part)
+    return ", ".join(locator for locator in (None if page is None else f"p. {page}", section) if locator)
 
 
 def chunk_texts(chunks: Iterable[FoundChunk]) -> dict[str, str]:

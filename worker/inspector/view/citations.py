@@ -124,8 +124,8 @@ class CitationsView:
     @property
     def citations(self) -> tuple[CitationView, ...]:
         """All citations, by index."""
-        found = (citation for _, citations in self.sections for citation in citations)
-        return tuple(sorted(found, key=lambda citation: citation.index))
+        all_citations = (citation for _, citations in self.sections for citation in citations)
+        return tuple(sorted(all_citations, key=lambda citation: citation.index))
 
 
 def citations_view(
@@ -194,7 +194,9 @@ def _conflict(
 
 def _side(side: Mapping[str, Any], citation: Mapping[str, Any], titles: Mapping[str, str]) -> ConflictSide:
     start, end = side["span"]
-    marked: list[tuple[Span, Literal["differs"]]] = [((first, last), "differs") for first, last in side["tokens"]]
+    marked: list[tuple[Span, Literal["differs"]]] = [
+        ((token_start, token_end), "differs") for token_start, token_end in side["tokens"]
+    ]
     sentence = cut(citation["text"], marked, start, end)
     return ConflictSide(
         side["index"],
@@ -210,5 +212,5 @@ def _side(side: Mapping[str, Any], citation: Mapping[str, Any], titles: Mapping[
 def _difference(sides: Sequence[ConflictSide], steps: int) -> tuple[DiffPiece, ...]:
     if len(sides) != 2:  # noqa: PLR2004 -- a difference has two sides
         return ()
-    one, other = ("".join(piece.text for piece in side.sentence) for side in sides)
-    return () if one == other else condensed(word_diff(one, other, steps))
+    first_text, second_text = ("".join(piece.text for piece in side.sentence) for side in sides)
+    return () if first_text == second_text else condensed(word_diff(first_text, second_text, steps))

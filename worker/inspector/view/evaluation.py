@@ -147,15 +147,15 @@ def evaluation_view(content: bytes) -> EvaluationView:
         for measure in report.measures
     )
     columns = (
-        SystemColumn(system.name, max((one.queries for one in system.figures.values()), default=0))
+        SystemColumn(system.name, max((figure.queries for figure in system.figures.values()), default=0))
         for system in report.systems
     )
     comparisons = (
         ComparisonView(
-            *(one.first, one.second, one.queries, one.sentence),
-            tuple((measure_title(measure), found) for measure, found in one.differences.items()),
+            *(comparison.first, comparison.second, comparison.queries, comparison.sentence),
+            tuple((measure_title(measure), difference) for measure, difference in comparison.differences.items()),
         )
-        for one in report.comparisons
+        for comparison in report.comparisons
     )
     return EvaluationView(
         report.source.rpartition("/")[2],

@@ -61,17 +61,19 @@ def cut(text: str, marked: Iterable[tuple[Span, T]], start: int = 0, end: int | 
         end: only up to here.
     """
     end = len(text) if end is None else min(end, len(text))
-    inside = [(max(first, start), min(last, end), mark) for (first, last), mark in marked]
-    inside = [one for one in inside if one[0] < one[1]]
-    bounds = sorted({start, end, *(first for first, _, _ in inside), *(last for _, last, _ in inside)})
+    inside = [(max(span_start, start), min(span_end, end), mark) for (span_start, span_end), mark in marked]
+    inside = [span for span in inside if span[0] < span[1]]
+    bounds = sorted(
+        {start, end, *(span_start for span_start, _, _ in inside), *(span_end for _, span_end, _ in inside)}
+    )
     opening: dict[int, list[int]] = {}
-    for i, (first, _, _) in enumerate(inside):
-        opening.setdefault(first, []).append(i)
+    for i, (span_start, _, _) in enumerate(inside):
+        opening.setdefault(span_start, []).append(i)
     active: list[int] = []
     pieces: list[Piece[T]] = []
-    for first, last in itertools.pairwise(bounds):
-        active = sorted([*(i for i in active if inside[i][1] > first), *opening.get(first, [])])
-        pieces.append(Piece(text[first:last], first, tuple(inside[i][2] for i in active)))
+    for piece_start, piece_end in itertools.pairwise(bounds):
+        active = sorted([*(i for i in active if inside[i][1] > piece_start), *opening.get(piece_start, [])])
+        pieces.append(Piece(text[piece_start:piece_end], piece_start, tuple(inside[i][2] for i in active)))
     return tuple(pieces)
 
 
@@ -91,32 +93,32 @@ def word_diff(old: str, new: str, most_steps: int = MOST_STEPS) -> tuple[DiffPie
         new: the text after.
         most_steps: most comparisons of words; beyond it, all between the common beginning and end is replaced.
     """
-    before, after = _WORDS.findall(old), _WORDS.findall(new)
-    keys = [[word.strip() for word in words] for words in (before, after)]
+    old_words, new_words = _WORDS.findall(old), _WORDS.findall(new)
+    keys = [[word.strip() for word in words] for words in (old_words, new_words)]
     head, tail = _common(*keys)
     middle = [words[head : len(words) - tail] for words in keys]
     pieces: list[DiffPiece] = []
-    _add(pieces, "same", after[:head])
+    _add(pieces, "same", new_words[:head])
     a, b = head, head
     for i, j in [*_common_words(middle[0], middle[1], most_steps), (len(middle[0]), len(middle[1]))]:
-        _add(pieces, "removed", before[a : head + i])
-        _add(pieces, "added", after[b : head + j])
-        _add(pieces, "same", after[head + j : head + j + 1])
+        _add(pieces, "removed", old_words[a : head + i])
+        _add(pieces, "added", new_words[b : head + j])
+        _add(pieces, "same", new_words[head + j : head + j + 1])
         a, b = head + i + 1, head + j + 1
-    _add(pieces, "same", after[b:])
+    _add(pieces, "same", new_words[b:])
     return _merged(pieces)
 
 
-def condensed(pieces: Sequence[DiffPiece], around: int = 120, most: int = 2000) -> tuple[DiffPiece, ...]:
+def condensed(pieces: Sequence[DiffPiece], around: int = 120, longest: int = 2000) -> tuple[DiffPiece, ...]:
     """Shorten a diff for a page: what is the same to its ends, what changed to its beginning.
 
     Args:
         pieces: the diff.
         around: characters of a same piece to show at each end.
-        most: most characters of a changed piece.
+        longest: most characters of a changed piece.
     """
     return tuple(
-        DiffPiece(ends(piece.text, around) if piece.change == "same" else _beginning(piece.text, most), piece.change)
+        DiffPiece(ends(piece.text, around) if piece.change == "same" else _beginning(piece.text, longest), piece.change)
         for piece in pieces
     )
 
@@ -126,16 +128,16 @@ def ends(text: str, around: int) -> str:
     return text if len(text) <= 3 * around else f"{text[:around]} … {text[-around:]}"
 
 
-def _beginning(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]} …"
+def _beginning(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]} …"
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     """Return how many words both have in common at their beginning, and after that at their end."""
     shortest = min(len(old), len(new))
     head = next((i for i in range(shortest) if old[i] != new[i]), shortest)
-    left = shortest - head
-    tail = next((i for i in range(left) if old[-1 - i] != new[-1 - i]), left)
+    remaining = shortest - head
+    tail = next((i for i in range(remaining) if old[-1 - i] != new[-1 - i]), remaining)
     return head, tail
 
 
@@ -167,9 +169,9 @@ def _common_words(old: Sequence[str], new: Sequence[str], most_steps: int) -> li
 def _path_back(rounds: Sequence[Mapping[int, _Stretch]], k: int) -> list[tuple[int, int]]:
     common: list[tuple[int, int]] = []
     for stretches in reversed(rounds):
-        start, end, before = stretches[k]
+        start, end, previous_diagonal = stretches[k]
         common += [(i, i - k) for i in range(end - 1, start - 1, -1)]
-        k = before
+        k = previous_diagonal
     return common[::-1]
 
 

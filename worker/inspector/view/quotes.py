@@ -56,7 +56,10 @@ def quote_facts(quote: QuoteCheck, source: str) -> Iterator[QuoteFact]:
         source: text of the source that its spans are of.
     """
     if quote.verdict != "verbatim":
-        yield "quote", _shown(cut(quote.quote, [(one.quote_span, "differs") for one in quote.differences]))
+        yield (
+            "quote",
+            _shown(cut(quote.quote, [(difference.quote_span, "differs") for difference in quote.differences])),
+        )
     if quote.spans and (quote.verdict != "verbatim" or quote.before or quote.after):
         yield "source", _shown(_passage(quote, source))
     if quote.differences:
@@ -81,8 +84,8 @@ def marked_places(quotes: Sequence[QuoteCheck], source: str) -> list[tuple[Span,
 def _gaps(quote: QuoteCheck, source: str) -> Iterator[tuple[Span, Role]]:
     for (_, start), (end, _) in pairwise(quote.spans):
         gap = source[start:end]
-        first = end - len(gap.lstrip())
-        yield (first, first + len(gap.strip())), "left_out"
+        gap_start = end - len(gap.lstrip())
+        yield (gap_start, gap_start + len(gap.strip())), "left_out"
 
 
 def _passage(quote: QuoteCheck, source: str) -> Iterator[Piece[Role]]:
@@ -91,7 +94,10 @@ def _passage(quote: QuoteCheck, source: str) -> Iterator[Piece[Role]]:
     if quote.before:
         yield Piece(quote.before, start - len(quote.before), ("around",))
     yield from cut(
-        source, [*_gaps(quote, source), *((one.chunk_span, "differs") for one in quote.differences)], start, end
+        source,
+        [*_gaps(quote, source), *((difference.chunk_span, "differs") for difference in quote.differences)],
+        start,
+        end,
     )
     if quote.after:
         yield Piece(quote.after, end, ("around",))
@@ -99,37 +105,37 @@ def _passage(quote: QuoteCheck, source: str) -> Iterator[Piece[Role]]:
 
 def _shown(pieces: Iterable[Piece[Role]]) -> tuple[Piece[Role], ...]:
     """Return the first pieces, of a long one its ends."""
-    shown = [replace(piece, text=ends(piece.text, AROUND)) for piece in islice(pieces, MOST_PIECES + 1)]
-    return tuple(shown if len(shown) <= MOST_PIECES else [*shown[:MOST_PIECES], Piece(" …", 0)])
+    shortened = [replace(piece, text=ends(piece.text, AROUND)) for piece in islice(pieces, MOST_PIECES + 1)]
+    return tuple(shortened if len(shortened) <= MOST_PIECES else [*shortened[:MOST_PIECES], Piece(" …", 0)])
 
 
 def _kinds(differences: Sequence[Difference]) -> Iterator[Piece[Role]]:
     """Yield each kind in words, on a line of its own, with its changes; what is never accepted stands first."""
-    kinds = {one.kind for one in differences}
+    kinds = {difference.kind for difference in differences}
     for i, kind in enumerate(kind for kind in reversed(KINDS) if kind in kinds):
-        changes = _changes([one for one in differences if one.kind == kind])
+        changes = _changes([difference for difference in differences if difference.kind == kind])
         yield Piece(("\n" if i else "") + said("kind", kind).words + (": " if changes else ""), 0)
         yield from changes
 
 
 def _changes(differences: Sequence[Difference]) -> list[Piece[Role]]:
     """Return the changes of a kind, each once; of blanks and of what is not seen the kind says enough."""
-    changes = dict.fromkeys((_line(one.quoted), _line(one.source)) for one in differences)
+    changes = dict.fromkeys((_line(difference.quoted), _line(difference.source)) for difference in differences)
     changes.pop(("", ""), None)
     pieces: list[Piece[Role]] = []
-    for quoted, found in islice(changes, MOST_CHANGES):
-        pieces += [*([Piece("; ", 0)] if pieces else []), *_change(quoted, found)]
-    if (more := len(changes) - MOST_CHANGES) > 0:
-        pieces.append(Piece(f"; and {more:,} more", 0))
+    for quoted, source_text in islice(changes, MOST_CHANGES):
+        pieces += [*([Piece("; ", 0)] if pieces else []), *_change(quoted, source_text)]
+    if (unlisted := len(changes) - MOST_CHANGES) > 0:
+        pieces.append(Piece(f"; and {unlisted:,} more", 0))
     return pieces
 
 
-def _change(quoted: str, found: str) -> Iterator[Piece[Role]]:
+def _change(quoted: str, source_text: str) -> Iterator[Piece[Role]]:
     if quoted:
         yield Piece(quoted, 0, ("differs",))
-    if found:
+    if source_text:
         yield Piece(" for " if quoted else "without ", 0)
-        yield Piece(found, 0, ("differs",))
+        yield Piece(source_text, 0, ("differs",))
 
 
 def _line(text: str) -> str:

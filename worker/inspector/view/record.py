@@ -34,8 +34,14 @@ def about_record(record: Record, run: RunName | RunRef) -> About:
         tuple(_rankings(record)),
         tuple(_legs(record)),
         tuple(
-            RecordedPlace(one.pin.corpus or "", one.pin.chunk_id or "", one.pin.document_id or "", one.rank, one.score)
-            for one in record.pins
+            RecordedPlace(
+                recorded.pin.corpus or "",
+                recorded.pin.chunk_id or "",
+                recorded.pin.document_id or "",
+                recorded.rank,
+                recorded.score,
+            )
+            for recorded in record.pins
         ),
     )
 
@@ -69,6 +75,8 @@ def _legs(record: Record) -> Iterator[Leg]:
         return
     for corpus, legs in record.answer.get("legs", {}).items():
         for leg in legs:
-            found = zip(leg["chunk_ids"], leg["scores"], strict=True)
-            places = tuple((chunk, LegRank(leg["leg"], rank, score)) for rank, (chunk, score) in enumerate(found, 1))
+            scored_chunks = zip(leg["chunk_ids"], leg["scores"], strict=True)
+            places = tuple(
+                (chunk, LegRank(leg["leg"], rank, score)) for rank, (chunk, score) in enumerate(scored_chunks, 1)
+            )
             yield Leg(corpus, leg["leg"], places)

@@ -128,7 +128,7 @@ class RunView:
     @property
     def kept(self) -> tuple[CandidateView, ...]:
         """Candidates in the answer, in its order."""
-        return tuple(one for one in self.candidates if one.outcome == "kept")
+        return tuple(candidate for candidate in self.candidates if candidate.outcome == "kept")
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -143,10 +143,10 @@ class RunView:
         """Highest cosine similarity of a source to the question itself; None if none is known."""
         return max(
             (
-                one.similarity
-                for one in self.kept
-                if one.similarity is not None
-                and (self.task == "retrieve_top_k" or any(leg.leg in _OF_QUESTION for leg in one.legs))
+                candidate.similarity
+                for candidate in self.kept
+                if candidate.similarity is not None
+                and (self.task == "retrieve_top_k" or any(leg.leg in _OF_QUESTION for leg in candidate.legs))
             ),
             default=None,
         )
@@ -169,10 +169,13 @@ def run_view(answer: TopK | Hybrid | PipelineAnswer, about: About | None = None)
 
 
 def _top_k_view(answer: TopK, about: About) -> RunView:
-    kept = [kept_candidate(chunk, answer.corpus, paths=about.paths) for chunk in answer.chunks]
+    answer_candidates = [kept_candidate(chunk, answer.corpus, paths=about.paths) for chunk in answer.chunks]
     facts = {"corpus": answer.corpus, "k": _asked(answer.k_requested, answer.k), **_search_facts(answer.trace.search)}
     query = about.question or None
-    places = tuple((one.chunk_id, LegRank("dense", one.rank or 0, one.similarity)) for one in kept)
+    places = tuple(
+        (candidate.chunk_id, LegRank("dense", candidate.rank or 0, candidate.similarity))
+        for candidate in answer_candidates
+    )
     leg = Leg(answer.corpus, "dense", places, query, (str(answer.trace.search.get("method", "")),))
     return RunView(
         "retrieve_top_k",
@@ -182,9 +185,9 @@ def _top_k_view(answer: TopK, about: About) -> RunView:
         tuple(answer.degraded),
         (),
         _facts(facts),
-        waterfall_of(answer.trace, {"cut": len(kept)}),
+        waterfall_of(answer.trace, {"cut": len(answer_candidates)}),
         (leg,),
-        _with_withheld(kept, about, [answer.corpus]),
+        _with_withheld(answer_candidates, about, [answer.corpus]),
         models=_facts(answer.trace.models),
     )
 
@@ -194,14 +197,14 @@ def _top_k_view(answer: TopK, about: About) -> RunView:
 
 def _hybrid_view(answer: Hybrid, about: About) -> RunView:
     corpora = list(answer.results)
-    kept = [
+    answer_candidates = [
         kept_candidate(chunk, corpus, paths=about.paths)
-        for corpus, part in answer.results.items()
-        for chunk in part.chunks
+        for corpus, corpus_result in answer.results.items()
+        for chunk in corpus_result.chunks
     ]
     times, methods = leg_times(answer.trace.search), leg_methods(answer.trace.search)
-    legs = tuple(_timed(leg, times, methods) for leg in about.legs or legs_of(kept))
-    states = {one.contextual for one in answer.metrics.values()}
+    legs = tuple(_timed(leg, times, methods) for leg in about.legs or legs_of(answer_candidates))
+    states = {corpus_metrics.contextual for corpus_metrics in answer.metrics.values()}
     facts = {
         "fusion": answer.fusion or "unknown",
         "searched for": answer.transformed_query,
@@ -209,16 +212,28 @@ def _hybrid_view(answer: Hybrid, about: About) -> RunView:
         "contextual search": ", ".join(sorted(states)),
         "cache": answer.trace.cache or "",
     }
-    candidates = _with_withheld([*kept, *_beyond(legs, kept, about)], about, corpora)
+    candidates = _with_withheld([*answer_candidates, *_beyond(legs, answer_candidates, about)], about, corpora)
     return RunView(
         "retrieve_hybrid",
         about,
-        ", ".join(f"{corpus}: {said('status', part.status).words}" for corpus, part in answer.results.items()),
-        ", ".join(dict.fromkeys(part.short_reason for part in answer.results.values() if part.short_reason)) or None,
+        ", ".join(
+            f"{corpus}: {said('status', corpus_result.status).words}"
+            for corpus, corpus_result in answer.results.items()
+        ),
+        ", ".join(
+            dict.fromkeys(
+                corpus_result.short_reason for corpus_result in answer.results.values() if corpus_result.short_reason
+            )
+        )
+        or None,
         tuple(answer.degraded),
-        tuple(one.contextual_error for one in answer.metrics.values() if one.contextual_error),
+        tuple(
+            corpus_metrics.contextual_error
+            for corpus_metrics in answer.metrics.values()
+            if corpus_metrics.contextual_error
+        ),
         _facts(facts),
-        waterfall_of(answer.trace, {"fuse": len(kept)}),
+        waterfall_of(answer.trace, {"fuse": len(answer_candidates)}),
         legs,
         candidates,
         costs=tuple(answer.costs),
@@ -231,17 +246,19 @@ def _timed(leg: Leg, times: Mapping[str, float], methods: Mapping[str, tuple[str
     return replace(leg, duration_ms=times.get(leg.name), methods=methods.get(leg.name, ()))
 
 
-def _beyond(legs: Iterable[Leg], kept: Iterable[CandidateView], about: About) -> list[CandidateView]:
+def _beyond(legs: Iterable[Leg], answer_candidates: Iterable[CandidateView], about: About) -> list[CandidateView]:
     """Return the chunks that legs found and the answer does not have."""
-    inside = {one.place for one in kept} | {(one.corpus, one.chunk_id) for one in about.recorded}
-    found: dict[Place, list[LegRank]] = {}
+    inside = {candidate.place for candidate in answer_candidates} | {
+        (recorded.corpus, recorded.chunk_id) for recorded in about.recorded
+    }
+    ranks_by_place: dict[Place, list[LegRank]] = {}
     for leg in legs:
         for chunk_id, rank in leg.places:
             if (leg.corpus, chunk_id) not in inside:
-                found.setdefault((leg.corpus, chunk_id), []).append(rank)
+                ranks_by_place.setdefault((leg.corpus, chunk_id), []).append(rank)
     return [
         CandidateView(corpus, chunk_id, "dropped", stage="fuse", reason=BEYOND_K, legs=tuple(ranks))
-        for (corpus, chunk_id), ranks in found.items()
+        for (corpus, chunk_id), ranks in ranks_by_place.items()
     ]
 
 
@@ -251,27 +268,34 @@ def _beyond(legs: Iterable[Leg], kept: Iterable[CandidateView], about: About) ->
 def _pipeline_view(answer: PipelineAnswer, about: About) -> RunView:
     package, trace = answer.package, answer.trace
     labels, stages = labels_by_place(package.source_labels), stage_ranks(about.rankings)
-    kept = [
+    answer_candidates = [
         kept_candidate(
-            *(one, one.corpus, labels.get((one.corpus, one.chunk_id)), stages.get((one.corpus, one.chunk_id), ())),
+            *(
+                chunk,
+                chunk.corpus,
+                labels.get((chunk.corpus, chunk.chunk_id)),
+                stages.get((chunk.corpus, chunk.chunk_id), ()),
+            ),
             about.paths,
         )
-        for one in package.candidates
+        for chunk in package.candidates
     ]
-    inside = {one.place for one in kept}
+    inside = {candidate.place for candidate in answer_candidates}
     dropped = [
         CandidateView(
-            *(left["corpus"], left["chunk_id"], "dropped"),
-            stage=left["stage"],
-            reason=left["reason"],
-            stages=tuple(stages.get((left["corpus"], left["chunk_id"]), ())),
+            *(dropped_chunk["corpus"], dropped_chunk["chunk_id"], "dropped"),
+            stage=dropped_chunk["stage"],
+            reason=dropped_chunk["reason"],
+            stages=tuple(stages.get((dropped_chunk["corpus"], dropped_chunk["chunk_id"]), ())),
         )
-        for left in trace.left
-        if (left["corpus"], left["chunk_id"]) not in inside
+        for dropped_chunk in trace.left
+        if (dropped_chunk["corpus"], dropped_chunk["chunk_id"]) not in inside
     ]
     text, sources = _answered(answer, about)
     times, methods = leg_times(trace.search), leg_methods(trace.search)
-    legs = tuple(replace(_timed(leg, times, methods), query=trace.queries.get(leg.name)) for leg in legs_of(kept))
+    legs = tuple(
+        replace(_timed(leg, times, methods), query=trace.queries.get(leg.name)) for leg in legs_of(answer_candidates)
+    )
     facts = {"profile": str(trace.search.get("profile", "")), "cache": trace.cache or ""}
     facts |= {f"hypothetical answer {i}": hyde for i, hyde in enumerate(trace.hyde, 1)}
     # A stage before the search ranks nothing; "0 left" would say that it threw all away.
@@ -286,7 +310,11 @@ def _pipeline_view(answer: PipelineAnswer, about: About) -> RunView:
         _facts(facts),
         waterfall_of(trace, remaining),
         legs,
-        _with_withheld([*kept, *dropped], about, list(dict.fromkeys(one.corpus for one in kept))),
+        _with_withheld(
+            [*answer_candidates, *dropped],
+            about,
+            list(dict.fromkeys(candidate.corpus for candidate in answer_candidates)),
+        ),
         context_pieces(package.context_block) if package.context_block else (),
         text,
         sources,
@@ -302,22 +330,32 @@ def _answered(answer: PipelineAnswer, about: About) -> tuple[AnswerText | None, 
 
 
 def _labelled(answer: PipelineAnswer, paths: Mapping[str, str]) -> tuple[SourceView, ...]:
-    chunks = {(one.corpus, one.chunk_id): one for one in answer.package.candidates}
-    remote = {(one.provider, one.url): one for one in answer.package.remote_sources}
+    chunks = {(candidate.corpus, candidate.chunk_id): candidate for candidate in answer.package.candidates}
+    remote = {(source.provider, source.url): source for source in answer.package.remote_sources}
     cited: dict[str, Cited] = {citation.label: citation for citation in answer.citations}
-    found: list[SourceView] = []
+    source_views: list[SourceView] = []
     for label, name in answer.package.source_labels.items():
         citation = cited.get(label)
         if chunk := chunks.get((name.get("corpus", ""), name.get("chunk_id", ""))):
             title = (citation.source_path if citation else None) or title_of(chunk, chunk.corpus, paths)
             url = citation.url_or_doi if citation else None
             place = (chunk.corpus, chunk.chunk_id, chunk.document_id)
-            found.append(SourceView(label, *place, title, chunk.page, chunk.section, url, chunk.text))
-        elif other := remote.get((name.get("provider", ""), name.get("url", ""))):
-            found.append(
-                SourceView(label, other.provider, None, None, other.title, None, None, other.url, other.snippet)
+            source_views.append(SourceView(label, *place, title, chunk.page, chunk.section, url, chunk.text))
+        elif remote_source := remote.get((name.get("provider", ""), name.get("url", ""))):
+            source_views.append(
+                SourceView(
+                    label,
+                    remote_source.provider,
+                    None,
+                    None,
+                    remote_source.title,
+                    None,
+                    None,
+                    remote_source.url,
+                    remote_source.snippet,
+                )
             )
-    return tuple(sorted(found, key=lambda source: int(source.label[1:])))
+    return tuple(sorted(source_views, key=lambda source: int(source.label[1:])))
 
 
 # --- shared -------------------------------------------------------------------------------------
@@ -327,18 +365,18 @@ def _with_withheld(
     candidates: Sequence[CandidateView], about: About, corpora: Sequence[str]
 ) -> tuple[CandidateView, ...]:
     """Add the record's chunks that the answer made from it does not have, and sort all."""
-    inside = {one.place for one in candidates}
+    inside = {candidate.place for candidate in candidates}
     withheld = [
         CandidateView(
-            *(one.corpus, one.chunk_id, "withheld"),
-            rank=one.rank,
+            *(recorded.corpus, recorded.chunk_id, "withheld"),
+            rank=recorded.rank,
             stage="reading",
             reason=WITHHELD,
-            document_id=one.document_id,
-            similarity=one.similarity,
+            document_id=recorded.document_id,
+            similarity=recorded.similarity,
         )
-        for one in about.recorded
-        if (one.corpus, one.chunk_id) not in inside
+        for recorded in about.recorded
+        if (recorded.corpus, recorded.chunk_id) not in inside
     ]
     return in_order([*candidates, *withheld], corpora)
 

@@ -64,7 +64,7 @@ class SourceView:
 
 def excerpt_bounds(text: str, spans: Sequence[Span]) -> tuple[int, int]:
     """Return start and end of the part of a text to show: from shortly before the first span, with all of it."""
-    first = min((start for start, _ in spans), default=0)
-    last = max((end for _, end in spans), default=0)
-    start = 0 if first <= BEFORE else first - BEFORE
-    return start, min(len(text), max(start + EXCERPT, last + BEFORE))
+    first_start = min((start for start, _ in spans), default=0)
+    last_end = max((end for _, end in spans), default=0)
+    start = 0 if first_start <= BEFORE else first_start - BEFORE
+    return start, min(len(text), max(start + EXCERPT, last_end + BEFORE))

@@ -70,7 +70,7 @@ def leg_times(search: Mapping[str, Any]) -> dict[str, float]:
 def leg_methods(search: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     """Return leg → search method in each corpus."""
     methods = {leg["leg"]: leg.get("methods", ()) for leg in _entries(search)}
-    return {leg: tuple(found) for leg, found in {**methods, **search.get("methods", {})}.items()}
+    return {leg: tuple(method_names) for leg, method_names in {**methods, **search.get("methods", {})}.items()}
 
 
 def _entries(search: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:

@@ -164,15 +164,15 @@ def nearness(similarity: float | None, embedder: str) -> str:
     """
     if similarity is None:
         return "How near the sources are to the question is not known."
-    found = f"Nearest source: cosine similarity {similarity:.2f} of at most 1"
+    similarity_words = f"Nearest source: cosine similarity {similarity:.2f} of at most 1"
     name = embedder.partition(" ")[0]
     if name == "lexical":
-        return f"{found}, by shared words, not by meaning."
+        return f"{similarity_words}, by shared words, not by meaning."
     if name != MEASURED_WITH:
-        return f"{found}; how near that is was not measured for this model."
+        return f"{similarity_words}; how near that is was not measured for this model."
     band = next(band for band in BANDS if band.below is None or similarity < band.below)
     shares = f"{band.answerable:.0%} of questions with an answer and {band.unanswerable:.0%} of those without"
-    return f"{found}, {band.words}: so were {shares} on English labelled sets."
+    return f"{similarity_words}, {band.words}: so were {shares} on English labelled sets."
 
 
 # --- scores -------------------------------------------------------------------------------------

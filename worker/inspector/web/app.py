@@ -123,9 +123,9 @@ def _guarded(app: Asgi, site: Site) -> Asgi:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return
-        given = {name: value.decode("latin-1") for name, value in scope["headers"]}
+        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         sending = _with_headers(send, site)
-        refusal = _refusal(given, scope["method"], site)
+        refusal = _refusal(headers, scope["method"], site)
         if refusal is not None:
             await _refuse(sending, *refusal)
             return
@@ -137,13 +137,13 @@ def _guarded(app: Asgi, site: Site) -> Asgi:
     return guarded
 
 
-def _refusal(given: dict[bytes, str], method: str, site: Site) -> tuple[int, str] | None:
+def _refusal(headers: dict[bytes, str], method: str, site: Site) -> tuple[int, str] | None:
     """Return status and sentence for a request that no page may see; None for others."""
-    if site.visitor is not None and not _is_loopback(given.get(b"host", "")):
+    if site.visitor is not None and not _is_loopback(headers.get(b"host", "")):
         return 421, "this server answers on a loopback address only"  # a name that was bound to it elsewhere
-    if b"transfer-encoding" in given:
+    if b"transfer-encoding" in headers:
         return 411, "the form has no length, or has it in chunks"
-    if method == "POST" and given.get(b"sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+    if method == "POST" and headers.get(b"sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         return 403, "this form was sent by another site"
     return None
 
@@ -168,8 +168,8 @@ def _with_headers(send: Send, site: Site) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
             present = {name.lower() for name, _ in message["headers"]}
-            more = [] if b"cache-control" in present else [(b"cache-control", b"no-store")]
-            message["headers"] = [*message["headers"], *added, *more]
+            cache_headers = [] if b"cache-control" in present else [(b"cache-control", b"no-store")]
+            message["headers"] = [*message["headers"], *added, *cache_headers]
         await send(message)
 
     return sending

@@ -35,8 +35,8 @@ MOST_WAITING = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Question on its way.
+class AnswerProgress:
+    """Progress of the answer to a question, with one profile.
 
     Attributes:
         run: the run that it is recorded as.
@@ -63,12 +63,12 @@ class Ticket:
     owner: str
     question: str
     mode: str
-    asked: tuple[Asked, ...]
+    answers: tuple[AnswerProgress, ...]
 
     @property
     def is_over(self) -> bool:
         """True if none is being worked on."""
-        return all(one.state != "working" for one in self.asked)
+        return all(answer.state != "working" for answer in self.answers)
 
 
 class Asking:
@@ -94,13 +94,13 @@ class Asking:
         ticket, name = secrets.token_urlsafe(16), secrets.token_hex(6)
         runs = [RunName(subject_id=SUBJECT, run_id=f"{name}-{i}") for i, _ in enumerate(profiles, 1)]
         jobs = [_job(question, mode, profile, run) for profile, run in zip(profiles, runs, strict=True)]
-        asked = tuple(Asked(run, profile) for run, profile in zip(runs, profiles, strict=True))
+        answers = tuple(AnswerProgress(run, profile) for run, profile in zip(runs, profiles, strict=True))
         with self._lock:
             waiting = self._waiting.setdefault(caller.owner, deque())
             if len(waiting) + len(jobs) > MOST_WAITING:
                 raise InvalidJob(f"wait for an answer first: {len(waiting)} of your questions are waiting")
             waiting += [partial(self._answer, ticket, i, job, caller) for i, job in enumerate(jobs)]
-            self._tickets[ticket] = Ticket(caller.owner, question, mode, asked)
+            self._tickets[ticket] = Ticket(caller.owner, question, mode, answers)
             while len(self._tickets) > MOST_TICKETS:
                 self._tickets.popitem(last=False)
         for _ in jobs:
@@ -110,8 +110,8 @@ class Asking:
     def find(self, ticket: str, caller: Principal) -> Ticket | None:
         """Return a ticket; None if there is none, or another caller's."""
         with self._lock:
-            found = self._tickets.get(ticket)
-        return found if found is not None and found.owner == caller.owner else None
+            open_ticket = self._tickets.get(ticket)
+        return open_ticket if open_ticket is not None and open_ticket.owner == caller.owner else None
 
     def close(self) -> None:
         """Finish the questions in work, and stop."""
@@ -127,8 +127,8 @@ class Asking:
         answer()
 
     def _answer(self, ticket: str, index: int, job: RunPipeline, caller: Principal) -> None:
-        def report(stage: str, done: int, total: int) -> None:
-            self._change(ticket, index, stage=stage, done=done, total=total)
+        def report(stage: str, finished_stages: int, total: int) -> None:
+            self._change(ticket, index, stage=stage, done=finished_stages, total=total)
 
         try:
             self._engine.handlers["run_pipeline"](job, JobContext(lambda: caller, ticket, report))
@@ -142,11 +142,11 @@ class Asking:
 
     def _change(self, ticket: str, index: int, **changes: str | int) -> None:
         with self._lock:
-            found = self._tickets.get(ticket)
-            if found is not None:
-                asked = [*found.asked]
-                asked[index] = replace(asked[index], **changes)  # type: ignore[arg-type] # names and types of fields
-                self._tickets[ticket] = replace(found, asked=tuple(asked))
+            open_ticket = self._tickets.get(ticket)
+            if open_ticket is not None:
+                answers = [*open_ticket.answers]
+                answers[index] = replace(answers[index], **changes)  # type: ignore[arg-type] # names and types of fields
+                self._tickets[ticket] = replace(open_ticket, answers=tuple(answers))
 
 
 def _job(question: str, mode: str, profile: str, run: RunName) -> RunPipeline:

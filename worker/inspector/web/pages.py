@@ -90,14 +90,14 @@ class Visit:
     Attributes:
         site: parts that the pages share.
         session: the visitor's session.
-        given: parameters of the address, or of the form.
+        fields: parameters of the address, or fields of the form.
         is_post: True for a form.
         is_partial: True if the script asks for a part of the page.
     """
 
     site: Site
     session: Session
-    given: Mapping[str, str]
+    fields: Mapping[str, str]
     is_post: bool
     is_partial: bool
 
@@ -113,8 +113,8 @@ class Visit:
 
     def to(self, path: str, **parameters: str | None) -> Response:
         """Return a redirection to a page."""
-        asked = query(**parameters)
-        return RedirectResponse(f"{self.site.root}{path}{'?' if asked else ''}{asked}", SEE_OTHER)
+        query_string = query(**parameters)
+        return RedirectResponse(f"{self.site.root}{path}{'?' if query_string else ''}{query_string}", SEE_OTHER)
 
 
 def _rendered(site: Site, template: str, status: int = 200, **values: Any) -> HTMLResponse:
@@ -146,10 +146,10 @@ def page(handler: Callable[[Visit], Response]) -> Callable[[Request], Awaitable[
         if session is None:
             return await _to_sign_in(request)
         is_post = request.method == "POST"
-        given = await _form(request, LONGEST_FORM) if is_post else dict(request.query_params)
-        visit = Visit(site, session, given, is_post, "hx-request" in request.headers)
-        if is_post and not hmac.compare_digest(given.get("csrf", "").encode(), session.csrf.encode()):
-            session.unasked.update(_unasked(given))
+        fields = await _form(request, LONGEST_FORM) if is_post else dict(request.query_params)
+        visit = Visit(site, session, fields, is_post, "hx-request" in request.headers)
+        if is_post and not hmac.compare_digest(fields.get("csrf", "").encode(), session.csrf.encode()):
+            session.unasked.update(_unasked(fields))
             return visit.page("error.html", 403, sentence=EXPIRED)
         return await run_in_threadpool(_answered, handler, visit)
 
@@ -160,7 +160,7 @@ def _answered(handler: Callable[[Visit], Response], visit: Visit) -> Response:
     """Answer; an unknown run and another caller's are the same page."""
     try:
         if not visit.is_post:
-            _check_storable(visit.given, "address")
+            _check_storable(visit.fields, "address")
         return handler(visit)
     except (InvalidJob, NotAuthorised):
         return visit.page("error.html", 404, sentence=NOT_THERE)
@@ -176,12 +176,12 @@ def _answered(handler: Callable[[Visit], Response], visit: Visit) -> Response:
 
 def _where(error: Exception) -> str:
     """Return file and line of an error, without its words."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{last.filename.rpartition('/')[2]}:{last.lineno}"
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename.rpartition('/')[2]}:{frame.lineno}"
 
 
-def _check_storable(given: Mapping[str, str], path: str) -> None:
-    if any("\x00" in text or not is_storable(text) for text in given.values()):
+def _check_storable(fields: Mapping[str, str], path: str) -> None:
+    if any("\x00" in text or not is_storable(text) for text in fields.values()):
         raise InvalidJob("expected text without U+0000 and lone surrogates", path)
 
 
@@ -219,20 +219,20 @@ async def not_found(request: Request, _: Exception) -> Response:
 @page
 def runs(visit: Visit) -> Response:
     """List the visitor's runs, newest first."""
-    given = visit.given
-    wanted = RunFilter(
-        **{name: given.get(name) or None for name in ("subject_id", "task", "mode", "outcome", "drift")},
-        text=given.get("text", "").strip()[:LONGEST_SEARCH] or None,
-        since=_day(given.get("since")),
-        until=_day(given.get("until")),
+    fields = visit.fields
+    run_filter = RunFilter(
+        **{name: fields.get(name) or None for name in ("subject_id", "task", "mode", "outcome", "drift")},
+        text=fields.get("text", "").strip()[:LONGEST_SEARCH] or None,
+        since=_day(fields.get("since")),
+        until=_day(fields.get("until")),
     )
-    before = int(given["before"]) if _KEY.fullmatch(given.get("before", "")) else None
-    found = visit.site.engine.reading.page(visit.caller, wanted, before, PAGE + 1)
+    before_key = int(fields["before"]) if _KEY.fullmatch(fields.get("before", "")) else None
+    listed_runs = visit.site.engine.reading.page(visit.caller, run_filter, before_key, PAGE + 1)
     return visit.page(
         "runs.html",
-        found=found[:PAGE],
-        more=found[PAGE - 1].key if len(found) > PAGE else None,
-        given={name: value for name, value in given.items() if name != "before"},
+        listed_runs=listed_runs[:PAGE],
+        older_key=listed_runs[PAGE - 1].key if len(listed_runs) > PAGE else None,
+        fields={name: value for name, value in fields.items() if name != "before"},
         tasks=[task.name for task in TASKS],
         modes=list(visit.site.settings.modes),
     )
@@ -256,74 +256,79 @@ def _chosen(views: tuple[RunView, ...], step: str | None, task: str | None = Non
 @page
 def run(visit: Visit) -> Response:
     """Show an answer of a run: text with sources, candidates, legs, stages, context, costs."""
-    name = run_name(visit.given)
-    found = visit.site.views.run(visit.caller, name.model_copy(update={"step": None}))
-    step, task = visit.given.get("step"), visit.given.get("task")
-    view = _chosen(found.views, step, task)
+    name = run_name(visit.fields)
+    run_page = visit.site.views.run(visit.caller, name.model_copy(update={"step": None}))
+    step, task = visit.fields.get("step"), visit.fields.get("task")
+    view = _chosen(run_page.views, step, task)
     if (step or task) and view is None:
         raise InvalidJob("no such answer", "step")
-    most = {"most_candidates": 100_000} if visit.given.get("all") else {}
+    limits = {"most_candidates": 100_000} if visit.fields.get("all") else {}
     about = view.about if view else _about(visit)
-    cited = visit.site.views.citations(visit.caller, run_name({**visit.given, "step": about.step}))
-    return visit.page("run.html", found=found, view=view, about=about, conflicts=cited.conflicts, **most)
+    cited = visit.site.views.citations(visit.caller, run_name({**visit.fields, "step": about.step}))
+    return visit.page("run.html", run_page=run_page, view=view, about=about, conflicts=cited.conflicts, **limits)
 
 
 def _about(visit: Visit) -> About:
-    return About(visit.given.get("subject", ""), visit.given.get("run", ""), visit.given.get("step", ""))
+    return About(visit.fields.get("subject", ""), visit.fields.get("run", ""), visit.fields.get("step", ""))
 
 
 @page
 def source(visit: Visit) -> Response:
     """Show the whole text of a source of an answer, marked at its quotes, between its neighbours in the document."""
-    name = run_name(visit.given)
-    found = visit.site.views.run(visit.caller, name)
-    label = visit.given.get("label", "")
-    view = _chosen(found.views, visit.given.get("step"))
-    sources = [one for one in view.sources if one.label == label] if view else []
+    name = run_name(visit.fields)
+    run_page = visit.site.views.run(visit.caller, name)
+    label = visit.fields.get("label", "")
+    view = _chosen(run_page.views, visit.fields.get("step"))
+    sources = [source_view for source_view in view.sources if source_view.label == label] if view else []
     if not view or not sources:
         raise InvalidJob("no such source", "label")
     found_source = sources[0]
     place = (found_source.document_id or "", found_source.chunk_id or "")
     reading = visit.site.engine.reading
     around = reading.around(visit.caller, found_source.corpus, place, NEXT_TO) if all(place) else []
-    here = next((i for i, chunk in enumerate(around) if chunk.id == place[1]), 0)
-    sides = around[:here], around[here + 1 :]
-    metadata = around[here].metadata if around else {}
+    position = next((i for i, chunk in enumerate(around) if chunk.id == place[1]), 0)
+    sides = around[:position], around[position + 1 :]
+    metadata = around[position].metadata if around else {}
     address = found_source.url or metadata.get("source_url") or metadata.get("url")
-    shown: dict[str, Any] = {"source": found_source, "address": address, "before": sides[0], "after": sides[1]}
-    return visit.page("source.html", about=view.about, **shown)
+    template_values: dict[str, Any] = {
+        "source": found_source,
+        "address": address,
+        "before": sides[0],
+        "after": sides[1],
+    }
+    return visit.page("source.html", about=view.about, **template_values)
 
 
 @page
 def citations(visit: Visit) -> Response:
     """Show the citations of a run, checked now, and their conflicts."""
-    name = run_name(visit.given)
-    found = visit.site.views.citations(visit.caller, name)
-    return visit.page("citations.html", about=_about(visit), citations=found, decide=True)
+    name = run_name(visit.fields)
+    citations_view = visit.site.views.citations(visit.caller, name)
+    return visit.page("citations.html", about=_about(visit), citations=citations_view, decide=True)
 
 
 @page
 def decide(visit: Visit) -> Response:
     """Keep a decision on a conflict with the run."""
-    name, decision = run_name(visit.given), visit.given.get("decision", "")
-    chosen = next((one for one in DECISIONS if one == decision), None)
+    name, decision = run_name(visit.fields), visit.fields.get("decision", "")
+    chosen = next((valid_decision for valid_decision in DECISIONS if valid_decision == decision), None)
     if chosen is None:
         raise InvalidJob(f"expected one of {', '.join(DECISIONS)}", "decision")
-    visit.site.views.decide(visit.caller, name, visit.given.get("conflict", ""), chosen, datetime.now(UTC))
+    visit.site.views.decide(visit.caller, name, visit.fields.get("conflict", ""), chosen, datetime.now(UTC))
     return visit.to("/citations", subject=name.subject_id, run=name.run_id, step=name.step)
 
 
 @page
 def drift(visit: Visit) -> Response:
     """Show the state of a run's pins now."""
-    found = visit.site.views.drift(visit.caller, run_name(visit.given))
-    return visit.page("drift.html", about=_about(visit), drift=found)
+    drift_view = visit.site.views.drift(visit.caller, run_name(visit.fields))
+    return visit.page("drift.html", about=_about(visit), drift=drift_view)
 
 
 @page
 def report(visit: Visit) -> Response:
     """Send the run as one HTML file."""
-    content = report_html(visit.site.views, visit.caller, run_name(visit.given), datetime.now(UTC))
+    content = report_html(visit.site.views, visit.caller, run_name(visit.fields), datetime.now(UTC))
     return HTMLResponse(content, headers={"content-disposition": 'attachment; filename="run.html"'})
 
 
@@ -333,24 +338,26 @@ def report(visit: Visit) -> Response:
 @page
 def quote(visit: Visit) -> Response:
     """Check a quote against a text."""
-    text, quoted = visit.given.get("text", ""), visit.given.get("quote", "")
+    text, quoted = visit.fields.get("text", ""), visit.fields.get("quote", "")
     checked: SourceView | None = None
     if visit.is_post:
         settings = visit.site.settings
-        found = checked_quote(quoted, text, settings.limits.max_quote_steps, settings.citations.accepted)
-        checked = SourceView("", "", None, None, "", None, None, None, text, found.verdict, (found,))
+        quote_check = checked_quote(quoted, text, settings.limits.max_quote_steps, settings.citations.accepted)
+        checked = SourceView("", "", None, None, "", None, None, None, text, quote_check.verdict, (quote_check,))
     return visit.page("quote.html", text=text, quoted=quoted, checked=checked)
 
 
 @page
 def ask(visit: Visit) -> Response:
     """Take a question, and begin to answer it; with two profiles, side by side."""
-    given, error = {**visit.session.unasked, **visit.given}, ""
+    fields, error = {**visit.session.unasked, **visit.fields}, ""
     if visit.is_post:
-        profiles = tuple(dict.fromkeys([given.get("profile", ""), *([given["second"]] if given.get("second") else [])]))
+        profiles = tuple(
+            dict.fromkeys([fields.get("profile", ""), *([fields["second"]] if fields.get("second") else [])])
+        )
         try:
-            _check_storable(given, "question")
-            ticket = visit.site.asking.ask(visit.caller, given.get("question", ""), given.get("mode", ""), profiles)
+            _check_storable(fields, "question")
+            ticket = visit.site.asking.ask(visit.caller, fields.get("question", ""), fields.get("mode", ""), profiles)
         except InvalidJob as invalid:
             error = invalid.message
         else:
@@ -361,7 +368,7 @@ def ask(visit: Visit) -> Response:
     return visit.page(
         "ask.html",
         400 if error else 200,
-        given=given,
+        fields=fields,
         error=error,
         modes=list(settings.modes),
         profiles=[name for name, profile in settings.profiles.items() if has_model or not needs_model(profile)],
@@ -372,21 +379,21 @@ def ask(visit: Visit) -> Response:
 @page
 def asked(visit: Visit) -> Response:
     """Show how far a question is; once it is answered, its run."""
-    ticket = visit.site.asking.find(visit.given.get("ticket", ""), visit.caller)
+    ticket = visit.site.asking.find(visit.fields.get("ticket", ""), visit.caller)
     if ticket is None:
         raise InvalidJob("no such ticket", "ticket")
-    if ticket.is_over and all(one.state == "done" for one in ticket.asked):
-        target = _answer_path(ticket.asked)
+    if ticket.is_over and all(answer.state == "done" for answer in ticket.answers):
+        target = _answer_path(ticket.answers)
         return _redirect_script(visit, *target) if visit.is_partial else visit.to(target[0], **target[1])
     template = "parts/asked.html" if visit.is_partial else "asked.html"
-    return visit.page(template, ticket=ticket, ticket_id=visit.given["ticket"])
+    return visit.page(template, ticket=ticket, ticket_id=visit.fields["ticket"])
 
 
-def _answer_path(asked: Any) -> tuple[str, dict[str, str | None]]:
-    first = asked[0].run
-    if len(asked) == 1:
-        return "/run", {"subject": first.subject_id, "run": first.run_id}
-    return "/compare", {"subject": first.subject_id, "run": first.run_id, "with": asked[1].run.run_id}
+def _answer_path(answers: Any) -> tuple[str, dict[str, str | None]]:
+    first_run = answers[0].run
+    if len(answers) == 1:
+        return "/run", {"subject": first_run.subject_id, "run": first_run.run_id}
+    return "/compare", {"subject": first_run.subject_id, "run": first_run.run_id, "with": answers[1].run.run_id}
 
 
 def _redirect_script(visit: Visit, path: str, parameters: dict[str, str | None]) -> Response:
@@ -396,10 +403,10 @@ def _redirect_script(visit: Visit, path: str, parameters: dict[str, str | None])
 @page
 def compare(visit: Visit) -> Response:
     """Show the answers of two runs side by side, with what differs."""
-    one = run_name(visit.given)
-    other = run_name({**visit.given, "run": visit.given.get("with", "")})
-    pages = [visit.site.views.run(visit.caller, name) for name in (one, other)]
-    views = [_chosen(found.views, None) for found in pages]
+    first_run = run_name(visit.fields)
+    second_run = run_name({**visit.fields, "run": visit.fields.get("with", "")})
+    pages = [visit.site.views.run(visit.caller, name) for name in (first_run, second_run)]
+    views = [_chosen(run_page.views, None) for run_page in pages]
     if views[0] is None or views[1] is None:
         raise InvalidJob("no such answer", "run")
     answers = [
@@ -408,7 +415,7 @@ def compare(visit: Visit) -> Response:
     return visit.page(
         "compare.html",
         sides=list(zip("AB", views, reversed(views), ("removed", "added"), strict=True)),
-        common={one.place for one in views[0].kept} & {one.place for one in views[1].kept},
+        common={candidate.place for candidate in views[0].kept} & {candidate.place for candidate in views[1].kept},
         pieces=word_diff(answers[0], answers[1]),
     )
 
@@ -421,24 +428,24 @@ def queue(visit: Visit) -> Response:
     """Show the queues and their dead letters; send a dead letter again, or delete it."""
     if not visit.session.is_operator:
         raise NotAuthorised("only for operators")
-    done = _changed(visit) if visit.is_post else ""
+    outcome = _changed(visit) if visit.is_post else ""
     state = visit.site.overview.look(MOST_LETTERS)
     template = "parts/queue.html" if visit.is_partial else "queue.html"
-    return visit.page(template, state=state, done=done)
+    return visit.page(template, state=state, done=outcome)
 
 
 def _changed(visit: Visit) -> str:
-    given = visit.given
-    if given.get("confirmed") != "yes":
+    fields = visit.fields
+    if fields.get("confirmed") != "yes":
         return "Nothing was done: confirm it first."
-    change = {"retry": visit.site.overview.retry, "purge": visit.site.overview.purge}.get(given.get("change", ""))
+    change = {"retry": visit.site.overview.retry, "purge": visit.site.overview.purge}.get(fields.get("change", ""))
     if change is None:
         return "Nothing was done."
     try:
-        done = change(given.get("queue", ""), given.get("entry", ""))
+        is_changed = change(fields.get("queue", ""), fields.get("entry", ""))
     except InvalidJob as error:
         return error.message
-    return "Done." if done else "That dead letter is gone."
+    return "Done." if is_changed else "That dead letter is gone."
 
 
 # --- evaluations --------------------------------------------------------------------------------
@@ -447,7 +454,7 @@ def _changed(visit: Visit) -> str:
 @page
 def evaluate(visit: Visit) -> Response:
     """Show a report of `evaluate`, the newest unless another is asked for; without one, a sentence."""
-    reports, name = visit.site.evaluations, visit.given.get("report", "")
+    reports, name = visit.site.evaluations, visit.fields.get("report", "")
     try:
         names, view = reports.names(), reports.read(name)
     except (ValueError, OSError) as error:
@@ -465,37 +472,37 @@ def evaluate(visit: Visit) -> Response:
 async def sign_in(request: Request) -> Response:
     """Sign in with a principal token for the task ``inspect``, which may be used once; or with the printed key."""
     site, is_post = _site(request), request.method == "POST"
-    given = await _form(request) if is_post else {**request.query_params}
+    fields = await _form(request) if is_post else {**request.query_params}
     if site.visitor is not None:
-        return _sign_in_by_key(site, site.visitor, given)
+        return _sign_in_by_key(site, site.visitor, fields)
     if not is_post:
-        return _sign_in_page(site, given)
-    token = given.get("token", "").strip()
+        return _sign_in_page(site, fields)
+    token = fields.get("token", "").strip()
     try:
         principal = await run_in_threadpool(_identify_once, site, token)
     except Unavailable:
         return _sign_in_page(
-            site, given, 503, "Nobody can sign in now, because Redis does not answer. Try again later."
+            site, fields, 503, "Nobody can sign in now, because Redis does not answer. Try again later."
         )
     except RetrievalError as error:
         # Right tokens always sign in: else anybody could lock out all visitors behind the same proxy.
         if not site.attempts.allow(request.client.host if request.client else ""):
-            return _sign_in_page(site, given, 429, "Too many attempts: wait a minute.")
+            return _sign_in_page(site, fields, 429, "Too many attempts: wait a minute.")
         log.warning("sign in refused", reason=error.message)
-        return _sign_in_page(site, given, 403, error.message)
-    return _signed_in(site, principal, given, is_operator=_is_operator(principal, site))
+        return _sign_in_page(site, fields, 403, error.message)
+    return _signed_in(site, principal, fields, is_operator=_is_operator(principal, site))
 
 
 async def _to_sign_in(request: Request) -> Response:
     """Lead to the form to sign in, which leads back to the page; a question is kept in it."""
-    site, path, given = _site(request), request.url.path, {}
+    site, path, fields = _site(request), request.url.path, {}
     if request.method == "POST" and path == "/ask":
         with contextlib.suppress(HTTPException):  # too long to be kept
-            given = _unasked(await _form(request))
-    if given:
-        return _sign_in_page(site, given, 403, ENDED)
-    asked = request.scope["query_string"].decode("latin-1")
-    place = _place(f"{path}?{asked}" if asked and request.method == "GET" else path)
+            fields = _unasked(await _form(request))
+    if fields:
+        return _sign_in_page(site, fields, 403, ENDED)
+    query_string = request.scope["query_string"].decode("latin-1")
+    place = _place(f"{path}?{query_string}" if query_string and request.method == "GET" else path)
     to = f"{site.root}/sign-in{'' if place == '/' else '?'}{query(next='' if place == '/' else place)}"
     # A part of a page that its script asked for can't hold the form.
     return Response(headers={GO_TO: to}) if "hx-request" in request.headers else RedirectResponse(to, SEE_OTHER)
@@ -506,16 +513,16 @@ def _place(text: str) -> str:
     return text if _PLACE.fullmatch(text) else "/"
 
 
-def _unasked(given: Mapping[str, str]) -> dict[str, str]:
+def _unasked(form: Mapping[str, str]) -> dict[str, str]:
     """Return the fields of a question that a form has; none of one that is too long to be kept."""
-    fields = {name: given[name] for name in ("question", "mode", "profile", "second") if given.get(name)}
+    fields = {name: form[name] for name in ("question", "mode", "profile", "second") if form.get(name)}
     return fields if "question" in fields and len(urlencode(fields)) <= LONGEST_UNASKED else {}
 
 
-def _sign_in_page(site: Site, given: Mapping[str, str], status: int = 200, error: str = "") -> Response:
-    shown = {"browser": True, "is_named": site.visitor is not None, "error": error}
+def _sign_in_page(site: Site, fields: Mapping[str, str], status: int = 200, error: str = "") -> Response:
+    template_values = {"browser": True, "is_named": site.visitor is not None, "error": error}
     return _rendered(
-        site, "sign-in.html", status, **shown, place=_place(given.get("next", "")), unasked=_unasked(given)
+        site, "sign-in.html", status, **template_values, place=_place(fields.get("next", "")), unasked=_unasked(fields)
     )
 
 
@@ -527,18 +534,18 @@ def _identify_once(site: Site, token: str) -> Principal:
     return principal
 
 
-def _sign_in_by_key(site: Site, visitor: NamedVisitor, given: Mapping[str, str]) -> Response:
+def _sign_in_by_key(site: Site, visitor: NamedVisitor, fields: Mapping[str, str]) -> Response:
     """Exchange the key of the printed address for a session; without it no request opens one, from whatever site."""
-    key = given.get("key", "").strip().rpartition("key=")[2]  # or the whole address
+    key = fields.get("key", "").strip().rpartition("key=")[2]  # or the whole address
     if not hmac.compare_digest(key.encode("utf-8", "replace"), visitor.key.encode()):
-        return _sign_in_page(site, given, 403 if key else 200, "This is not its key." if key else "")
-    return _signed_in(site, visitor.principal, given, is_operator=True)
+        return _sign_in_page(site, fields, 403 if key else 200, "This is not its key." if key else "")
+    return _signed_in(site, visitor.principal, fields, is_operator=True)
 
 
-def _signed_in(site: Site, principal: Principal, given: Mapping[str, str], *, is_operator: bool) -> Response:
-    unasked = _unasked(given)
+def _signed_in(site: Site, principal: Principal, fields: Mapping[str, str], *, is_operator: bool) -> Response:
+    unasked = _unasked(fields)
     secret, _ = site.sessions.open(principal, is_operator=is_operator, unasked=unasked)
-    place = "/ask" if unasked else _place(given.get("next", ""))
+    place = "/ask" if unasked else _place(fields.get("next", ""))
     response = RedirectResponse(f"{site.root}{place}", SEE_OTHER)
     response.set_cookie(
         COOKIE,
@@ -554,21 +561,23 @@ def _signed_in(site: Site, principal: Principal, given: Mapping[str, str], *, is
 
 def _is_operator(principal: Principal, site: Site) -> bool:
     """Return whether a visitor has each claim that the settings ask of operators; of a list, one value at least."""
-    wanted = site.settings.inspector.operators
-    return bool(wanted) and all(_has(principal.claims.get(name), value) for name, value in wanted.items())
+    required_claims = site.settings.inspector.operators
+    return bool(required_claims) and all(
+        _has(principal.claims.get(name), value) for name, value in required_claims.items()
+    )
 
 
-def _has(claim: Any, wanted: Any) -> bool:
-    if isinstance(wanted, list):
-        return isinstance(claim, list | tuple) and not {*wanted}.isdisjoint(claim)
-    return bool(claim == wanted)
+def _has(claim: Any, required_claim: Any) -> bool:
+    if isinstance(required_claim, list):
+        return isinstance(claim, list | tuple) and not {*required_claim}.isdisjoint(claim)
+    return bool(claim == required_claim)
 
 
 async def sign_out(request: Request) -> Response:
     """End the session."""
     site, secret = _site(request), request.cookies.get(COOKIE, "")
-    session, given = site.sessions.find(secret), await _form(request)
-    if session is not None and hmac.compare_digest(given.get("csrf", "").encode(), session.csrf.encode()):
+    session, fields = site.sessions.find(secret), await _form(request)
+    if session is not None and hmac.compare_digest(fields.get("csrf", "").encode(), session.csrf.encode()):
         site.sessions.close(secret)
     response = RedirectResponse(f"{site.root}/sign-in", SEE_OTHER)
     response.delete_cookie(COOKIE, path=site.root or "/")

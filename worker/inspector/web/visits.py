@@ -113,12 +113,12 @@ class Attempts:
 
     def allow(self, address: str) -> bool:
         """Count an attempt; return whether it may be made."""
-        now = self.clock()
+        current_time = self.clock()
         with self._lock:
-            while self._times and self._times[0][0] <= now - WINDOW_SECONDS:
+            while self._times and self._times[0][0] <= current_time - WINDOW_SECONDS:
                 self._times.popleft()
-            own = sum(one == address for _, one in self._times)
-            if own >= ATTEMPTS or len(self._times) >= 10 * ATTEMPTS:
+            own_attempts = sum(earlier_address == address for _, earlier_address in self._times)
+            if own_attempts >= ATTEMPTS or len(self._times) >= 10 * ATTEMPTS:
                 return False
-            self._times.append((now, address))
+            self._times.append((current_time, address))
             return True

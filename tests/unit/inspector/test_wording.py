@@ -10,9 +10,9 @@ import pytest
 
 from retrieval_client.contract import pinned, results
 from worker.adapters.providers.local_model import read
+from worker.core.prompting.extractive import doubted
 from worker.inspector.view.answer import answer_views
 from worker.inspector.view.sources import SourceView
-from worker.core.prompting.extractive import doubted
 from worker.inspector.view.wording import BANDS, MEASURED_WITH, VOCABULARY, nearness, said, wording
 from worker.settings.providers import EmbedderSettings
 

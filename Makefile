@@ -162,6 +162,7 @@ bench-recall: $(TESTS_INSTALLED)  ## recall against exact search on 100,000 rows
 bench-quality: $(TESTS_INSTALLED)  ## nDCG and recall of every leg and fusion on the labelled set, into benchmarks/results
 	$(call INSTALL,bench)
 	$(BIN)/python -m benchmarks.quality --write benchmarks/results
+	$(BIN)/python -m benchmarks.no_answer --write benchmarks/results
 	$(BIN)/python -m benchmarks.followups --write benchmarks/results
 
 bench-hybrid: $(TESTS_INSTALLED)  ## four searches beside one, on 100,000 rows a corpus

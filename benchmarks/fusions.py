@@ -186,7 +186,7 @@ def asked(settings: Settings, queries: Sequence[LabelledQuery]) -> Iterator[Aske
             name = query.corpus or "documents"
             corpus = Corpus(name, settings.corpora[name], settings.search, database.types[name])
             targets = [SearchTarget(corpus, NO_FILTERS, DEPTH)]
-            vector = embedder.embed([query.question])[0]
+            vector = embedder.embed([query.question], is_query=True)[0]
             kinds = {"primary": "dense", "sparse": "sparse"}
             legs = [LegRequest(leg, kind, query.question, vector) for leg, kind in kinds.items()]
             found = search_legs(runner, CALLER, targets, legs, 60.0, vectors=False)

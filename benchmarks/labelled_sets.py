@@ -28,7 +28,7 @@ from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.pipeline.types import CorpusSearch, QueryRequest
 from worker.model import Candidate, Chunk, Principal
-from worker.settings.providers import EmbedderSettings
+from worker.settings.providers import DEFAULT_MODEL, EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -80,9 +80,9 @@ SETS = (
 
 
 @contextlib.contextmanager
-def loaded(labelled: LabelledSet) -> Iterator[Settings]:
-    """Settings as shipped, but for the local model, over the set's corpora on a server of its own."""
-    embedder = EmbedderSettings(kind="local")
+def loaded(labelled: LabelledSet, model: str = DEFAULT_MODEL) -> Iterator[Settings]:
+    """Settings as shipped, but for a local model, over the set's corpora on a server of its own."""
+    embedder = EmbedderSettings(kind="local", folder=model)
     with (
         tempfile.TemporaryDirectory(prefix="rw-bench-", ignore_cleanup_errors=True) as folder,
         postgres_server(Path(folder).resolve()) as server,

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from benchmarks.copies import as_one, copies
-from benchmarks.held_out import SIGNS, by_rerank_weight, chosen_elsewhere, refusing
-from benchmarks.labelled_sets import CALLER, SETS, K, found, ids, loaded, opened, quality, retrieved, sourced
+from benchmarks.held_out import by_rerank_weight, chosen_elsewhere
+from benchmarks.labelled_sets import SETS, found, ids, loaded, opened, quality, retrieved, sourced
 
 from synthetic.progress import steps
-from worker.core.prompting.extractive import NO_ANSWER
 from worker.core.ranking.significance import difference, estimate
-from worker.jobs.pipeline.types import CorpusSearch, QueryRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,7 +58,6 @@ class Judged:
         contexts: what each leg finds for each query with an editor's state.
         context: for these, nDCG@5 of `primary` alone, of the default legs, and of those with the whole weight.
         glossary: system → nDCG@5 without and with the glossary, over the queries that it changes.
-        answered: whether the extractive answer quotes a source, of each query with an answer, and of each without.
     """
 
     labelled: LabelledSet
@@ -71,7 +68,6 @@ class Judged:
     contexts: Sequence[Found]
     context: tuple[Sequence[float], ...]
     glossary: Mapping[str, tuple[Sequence[float], Sequence[float]]]
-    answered: tuple[Sequence[bool], Sequence[bool]]
 
 
 def judge(labelled: LabelledSet) -> Judged:
@@ -107,8 +103,7 @@ def judge(labelled: LabelledSet) -> Judged:
                 ]
                 for job in IN_CONTEXT
             )
-            answered = ([_answers(engine, q) for q in queries], [_answers(engine, q) for q in labelled.unanswerable])
-    return Judged(labelled, legs, nowhere, systems, once, contexts, context, glossary, answered)
+    return Judged(labelled, legs, nowhere, systems, once, contexts, context, glossary)
 
 
 def _judged(engine: Engine, queries: Sequence[LabelledQuery], job: Mapping[str, object]) -> list[float]:
@@ -117,12 +112,6 @@ def _judged(engine: Engine, queries: Sequence[LabelledQuery], job: Mapping[str, 
 
 def _ranked(engine: Engine, queries: Iterable[LabelledQuery], job: Mapping[str, object]) -> list[list[str]]:
     return [ids(retrieved(engine, query, **job), query) for query in queries]
-
-
-def _answers(engine: Engine, query: LabelledQuery) -> bool:
-    searches = [CorpusSearch(query.corpus, K)]
-    request = QueryRequest(question=query.question, mode="grounded", k=K, searches=searches)
-    return engine.pipeline.run(request, CALLER).answer not in {None, NO_ANSWER}
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -228,34 +217,14 @@ def of_glossary(judged: Sequence[Judged]) -> str:
 
 
 def abstention(judged: Sequence[Judged]) -> str:
-    """Shares of answered and of refused questions by `embedder.least_similarity`, and as shipped."""
+    """Shares of answered and of refused questions by the similarity of the nearest chunk alone."""
     rows = []
     for least in THRESHOLDS:
         answered = [[one.nearest >= least for one in part.found] for part in judged]
         refused = [[one.nearest < least for one in part.nowhere] for part in judged]
         rows.append([f"{least:g}", *shares(answered), *shares(refused)])
-    shipped = [part.answered[0] for part in judged], [[not one for one in part.answered[1]] for part in judged]
-    rows.append(["as shipped, by the answer", *shares(shipped[0]), *shares(shipped[1])])
     headings = [f"{what}, {one.labelled.name}" for what in ("answered", "refused") for one in judged]
-    return markdown(["`least_similarity`", *headings[:3], "answered", *headings[3:], "refused"], rows)
-
-
-def signs(judged: Sequence[Judged]) -> str:
-    """Rules that refuse questions, each with weight and threshold from the other sets."""
-    sets = [(part.found, part.nowhere) for part in judged]
-    rows = []
-    for name, sign in {"nearest similarity alone": None, **SIGNS}.items():
-        one = refusing(sets, sign)
-        refused = [float(value) for part in one.refused for value in part]
-        rows.append(
-            [name, cell(estimate([*map(float, one.answered)])), *shares(one.refused)[:-1], cell(estimate(refused))]
-        )
-    return markdown(["nearest similarity, and", "answered", *names_of_refused(judged), "refused"], rows)
-
-
-def names_of_refused(judged: Sequence[Judged]) -> list[str]:
-    """Headings of the share that is refused, by set."""
-    return [f"refused, {one.labelled.name}" for one in judged]
+    return markdown(["nearest chunk", *headings[:3], "answered", *headings[3:], "refused"], rows)
 
 
 def shares(parts: Sequence[Sequence[bool]]) -> list[str]:
@@ -276,7 +245,6 @@ def report(judged: Sequence[Judged]) -> str:
     parts += ["### What the context changes", by_kind(judged)]
     parts += ["### What the glossary changes", of_glossary(judged)]
     parts += ["### Questions with and without an answer", abstention(judged)]
-    parts += ["### Other signs of no answer, chosen on the other two sets", signs(judged)]
     return "\n\n".join(parts)
 
 

@@ -12,7 +12,7 @@ from tests.integration.provider import Fault, running
 
 from worker.cli.commands.runs import name_of
 from worker.cli.reports.trace import trace_as_json
-from worker.core.prompting.extractive import NO_ANSWER
+from worker.core.prompting.extractive import is_refusal
 from worker.core.ranking.hyde import pooled
 from worker.core.text.lexical import embed
 from worker.jobs.engine import Engine
@@ -103,8 +103,8 @@ def test_without_a_model_the_conversation_answers_what_the_question_alone_does_n
     open_engine: Callable[..., Engine], least: float | None
 ) -> None:
     """By the words of both, and where a similarity decides, by the nearer of both."""
-    engine = open_engine(embedder={"least_similarity": least})
-    assert chat(engine, NO_WORDS)["answer"] == NO_ANSWER
+    engine = open_engine(embedder={"least_evidence": least})
+    assert is_refusal(chat(engine, NO_WORDS)["answer"])
     assert RATES in {citation["chunk_id"] for citation in chat(engine, NO_WORDS, **said(PRICE))["citations"]}
 
 
@@ -167,7 +167,8 @@ def test_cached_sources_are_those_of_the_same_conversation(open_engine: Callable
     asked = [{}, said(PRICE), said("zebra"), said(PRICE)]
     answers = [ask(engine, question=NO_WORDS, **history) for history in asked]
     assert [answer["trace"]["cache"] for answer in answers] == ["miss", "miss", "miss", "hit"]
-    assert answers[3]["answer"] == answers[1]["answer"] != answers[0]["answer"] == NO_ANSWER
+    assert answers[3]["answer"] == answers[1]["answer"] != answers[0]["answer"]
+    assert is_refusal(answers[0]["answer"])
 
 
 def test_a_question_that_a_model_words_is_worded_each_time(

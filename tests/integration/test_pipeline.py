@@ -16,7 +16,7 @@ from tests.integration.site import says, serving
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RunPipeline
 from retrieval_client.errors import InvalidJob, NotAuthorised
-from worker.core.prompting.extractive import NO_ANSWER
+from worker.core.prompting.extractive import DOUBTED, is_refusal
 from worker.core.ranking import bm25
 from worker.core.ranking.fusion import convex
 from worker.jobs.context import JobContext
@@ -70,28 +70,46 @@ def test_what_is_near_the_editors_text_alone_answers_no_question(open_engine: Ca
     """All legs score it; its similarity is the context's, which found it."""
     legs = [{"kind": "dense"}, {"kind": "dense", "of": "context"}]
     profiles = {"own": {"legs": legs, "fetch": 1}}
-    engine = open_engine(profiles=profiles, embedder={"least_similarity": 0.16}, hybrid={"extractor": "words"})
+    engine = open_engine(profiles=profiles, embedder={"least_evidence": 0.16}, hybrid={"extractor": "words"})
     editor = "live room rates day cost " * 3
     response = engine.pipeline.run(
         QueryRequest("zebra xylophone quagga", context=editor, profile="own"), asker("alice")
     )
     similarities = [one.similarity for one in response.package.candidates]
     assert max(one or 0.0 for one in similarities) > 0.16
-    assert response.answer == NO_ANSWER
+    assert is_refusal(response.answer or "")
 
 
-@pytest.mark.parametrize(("least", "answer"), [(1.0, NO_ANSWER), (-1.0, "[S1]")])
-def test_the_nearest_source_decides_whether_a_question_is_answered(
-    open_engine: Callable[..., Engine], least: float, answer: str
-) -> None:
-    """Too far: no answer, and the sources are told all the same. Near, in other words: its first sentence."""
-    response = open_engine(embedder={"least_similarity": least}).pipeline.run(
+@pytest.mark.parametrize("least", [2.0, -1.0])
+def test_evidence_decides_whether_a_question_is_answered(open_engine: Callable[..., Engine], least: float) -> None:
+    """Too little: that the sources may not hold it, then the nearest sentence. Enough, in other words: sentences."""
+    response = open_engine(embedder={"least_evidence": least}).pipeline.run(
         QueryRequest("zebra xylophone quagga"), asker("alice")
     )
     assert response.answer is not None
-    assert response.answer.endswith(answer)
+    assert response.answer.startswith(DOUBTED) == (least > 0)
+    assert response.answer.endswith("[S1]")
     assert response.package.candidates
-    assert response.supported == ((0.0,) if least > 0 else (1.0,))
+    assert response.supported == ((0.0, 1.0) if least > 0 else (1.0,))
+    assert [citation.label for citation in response.citations] == ["S1"]
+
+
+HELD = "What causes the 50 Hz hum on channel 18?"
+NEAR_MISS = "Which electrician was paid overtime for ending the hum on channel 18 before Christmas?"
+FAR = "Do quaggas outrun zebras in the savannah?"
+
+
+@pytest.mark.parametrize(("question", "refused"), [(HELD, False), (NEAR_MISS, True), (FAR, True)])
+@pytest.mark.parametrize("profile", ["hybrid", "dense"])
+def test_what_the_sources_do_not_hold_is_refused(
+    open_engine: Callable[..., Engine], question: str, refused: bool, profile: str
+) -> None:
+    """Also where they are about its subject; the answer shows the nearest all the same."""
+    response = open_engine(embedder={"least_evidence": 0.45}).pipeline.run(
+        QueryRequest(question, profile=profile), asker("alice")
+    )
+    assert is_refusal(response.answer or "") == refused
+    assert response.citations
 
 
 # --- the stages from Python ---------------------------------------------------------------------

@@ -159,7 +159,7 @@ class Engine:
                 settings, corpora, legs, queries, chosen, replay, remote, caching, prices, clock, now
             )
             counter = token_counter(settings.language_model.tokenizer)
-            executor = Executor(model, prices, self.paths, self.accepted, settings.embedder.answers_from)
+            executor = Executor(model, prices, self.paths, self.accepted, settings.embedder.evidence_wanted)
             return RetrievalPipeline(builder, executor, self.paths, counter, clock)
 
         self._make_pipeline = pipeline

@@ -30,6 +30,9 @@ NAME, VERSION = "extractive", "2"
 
 NO_ANSWER = "No answer to this question was found in the sources."
 
+DOUBTED = "The sources may not hold the answer to this question; the nearest passage:"
+"""Beginning of an answer below whose evidence most questions have none."""
+
 MOST_SENTENCES, MOST_CHARACTERS = 5, 1200
 
 LEAST_RELEVANCE = 0.2
@@ -121,6 +124,20 @@ def answer(
     if len(quoted) > 1 and not _is_read_as(paragraphs, sources):
         paragraphs = [quoted[:1]]
     return _joined(paragraphs, sources) or NO_ANSWER
+
+
+def doubted(said: str) -> str:
+    """Return an answer that shows the nearest passage, and says that it may be none.
+
+    >>> is_refusal(doubted("Brass shines. [S1]")), is_refusal(doubted(NO_ANSWER)), is_refusal("Brass shines. [S1]")
+    (True, True, False)
+    """
+    return said if said == NO_ANSWER else f"{DOUBTED}\n\n{said}"
+
+
+def is_refusal(said: str) -> bool:
+    """Return whether an answer says that the sources hold none, or may hold none."""
+    return said == NO_ANSWER or said.startswith(DOUBTED)
 
 
 def _paragraphs(quoted: Sequence[_Sentence]) -> list[list[_Sentence]]:
@@ -230,7 +247,8 @@ def _heading(source: Source) -> str:
     return "\n".join(text for text in (source.title, source.heading) if text)
 
 
-def _whole(source: Source) -> str:
+def whole_text(source: Source) -> str:
+    """Return a source's text, its title and heading before it."""
     return f"{_heading(source)}\n{source.text}"
 
 
@@ -260,7 +278,7 @@ def code_answer(question: str, sources: Sequence[LabelledSource], most_character
         most_characters: most characters of the code; sources with longer code are skipped.
     """
     codes = [_code(one.source) for one in sources]
-    fits = scores(question, [_whole(one.source) for one in sources])
+    fits = scores(question, [whole_text(one.source) for one in sources])
     ranked = sorted(range(len(sources)), key=lambda i: -fits[i])
     for i in ranked:
         if fits[i] > 0 and codes[i].strip() and len(codes[i]) <= most_characters:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from worker.core.citations.answering import check_answer
 from worker.core.citations.quoting.differences import ACCEPTED
-from worker.core.prompting.extractive import NO_ANSWER
+from worker.core.prompting.extractive import is_refusal
 from worker.inspector.view.pieces import cut
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class AnswerText:
         segments: the text, in order.
         sentences: number of its sentences.
         copied: those that stand whole in a source that they cite.
-        is_refusal: True if it only says that no answer was found.
+        is_refusal: True if it says that the sources hold no answer, or may hold none.
         unknown: marks without a source.
         unreadable: brackets that could not be read whole.
     """
@@ -91,12 +91,13 @@ def answer_views(
     """
     texts = {source.label: source.text for source in sources}
     report = check_answer(answer, texts, accepted)
-    is_refusal = answer == NO_ANSWER
+    parts = segments(answer, report)
     text = AnswerText(
-        (Segment(answer),) if is_refusal else segments(answer, report),
+        # What says that the sources may hold no answer is no claim that they should support.
+        (replace(parts[0], coverage=None), *parts[1:]) if is_refusal(answer) else parts,
         len(report.sentences),
         sum(sentence.is_copied for sentence in report.sentences),
-        is_refusal,
+        is_refusal(answer),
         tuple(name for name, _ in report.unknown),
         tuple(name for name, _ in report.unreadable),
     )

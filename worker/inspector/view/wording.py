@@ -108,7 +108,7 @@ def wording(answer: AnswerText) -> str:
     """Return the sentence that says how much of an answer is copied from its sources, and that no more is known."""
     if answer.is_refusal:
         return (
-            "No sentence of the sources was near enough to the question to be copied. "
+            "No sentence of the sources was near enough to the question to answer it. "
             "That does not show that the sources have no answer."
         )
     if not answer.sentences:
@@ -146,8 +146,7 @@ BANDS = (
     Band(0.4, "neither near nor far", 0.36, 0.55),
     Band(None, "near the question", 0.60, 0.18),
 )
-"""Ranges for the default model, at its `least_similarity` and where most questions without an answer end: the table of
-questions with and without an answer in benchmarks/results/quality.md."""
+"""Ranges for the default model: the table of questions with and without an answer in benchmarks/results/quality.md."""
 
 
 def nearness(similarity: float | None, embedder: str) -> str:

@@ -14,6 +14,7 @@ from worker.core.citations.answering import check_answer
 from worker.core.prompting import extractive
 from worker.core.prompting.context import LabelledSource
 from worker.core.prompting.costs import Bill
+from worker.core.prompting.evidence import evidence
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.core.text.headings import Headings
 from worker.jobs.pipeline.queries import CONVERSATION, DENSE, OF_THE_QUESTION
@@ -23,7 +24,7 @@ from worker.jobs.pipeline.types import Citation, QueryResponse
 from worker.model import Candidate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from retrieval_client.errors import RetrievalError
@@ -65,8 +66,8 @@ class Executor:
         prices: prices of the models.
         paths: corpus → field of its chunks' metadata with the document's readable name.
         accepted: kinds of differences that a ``normalised`` quote may have.
-        answers_from: similarity from which the nearest source answers a question, where no model answers; None: the
-            words that they share decide.
+        least_evidence: evidence from which the sources answer a question, where no model answers; None: the words that
+            they share decide. See `worker.core.prompting.evidence`.
     """
 
     def __init__(
@@ -75,10 +76,10 @@ class Executor:
         prices: PriceTable,
         paths: Mapping[str, str],
         accepted: AbstractSet[str],
-        answers_from: float | None = None,
+        least_evidence: float | None = None,
     ) -> None:
         self._accepted = accepted
-        self._answers_from = answers_from
+        self._least_evidence = least_evidence
         self._model = model
         self._prices = prices
         self._paths = paths
@@ -180,12 +181,29 @@ class Executor:
         shown = [
             LabelledSource(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())
         ]
-        nearest = _nearest(sources.values())
         answerer = Answerer(Extractive.provider, Extractive.name)
-        if nearest is not None and self._answers_from is not None and nearest < self._answers_from:
-            return extractive.NO_ANSWER, answerer
-        is_near = nearest is not None and self._answers_from is not None
-        return _said(package, shown, is_near=is_near, with_code=mode.show_context), answerer
+        questions = [package.request.question, *filter(None, [package.trace.conversation])]
+        is_near = self._is_near(package, questions, shown, [*sources.values()])
+        if is_near is not False:
+            said = _said(questions, shown, with_code=mode.show_context, is_near=is_near is True)
+            if said != extractive.NO_ANSWER:
+                return said, answerer
+        nearest = _said(questions, shown, with_code=mode.show_context, is_near=True, most_sentences=1)
+        return extractive.doubted(nearest), answerer
+
+    def _is_near(
+        self,
+        package: ContextPackage,
+        questions: Sequence[str],
+        shown: Sequence[LabelledSource],
+        sources: Sequence[Candidate | RemoteSource],
+    ) -> bool | None:
+        """Return whether there is evidence enough that the sources hold the answer; None if words have to decide."""
+        similarities = _similarities(package, sources)
+        if similarities is None or self._least_evidence is None:
+            return None
+        texts = [extractive.whole_text(one.source) for one in shown]
+        return evidence(questions, texts, similarities) >= self._least_evidence
 
     def _citations(
         self,
@@ -217,32 +235,48 @@ class Executor:
         )
 
 
-def _said(package: ContextPackage, shown: Sequence[LabelledSource], *, is_near: bool, with_code: bool) -> str:
-    """Return what answers the question; if nothing does, what answers it in its conversation."""
-    texts = [package.request.question, *filter(None, [package.trace.conversation])]
-    for text in texts:
-        # Sources known to be near may say it in other words; in the conversation's last words, where there is one.
-        least = 0.0 if is_near and text is texts[-1] else extractive.LEAST_RELEVANCE
+def _said(
+    questions: Sequence[str],
+    shown: Sequence[LabelledSource],
+    *,
+    with_code: bool,
+    is_near: bool,
+    most_sentences: int = extractive.MOST_SENTENCES,
+) -> str:
+    """Return what answers the question; if nothing does, what answers it in its conversation.
+
+    Sources that are near may say it in other words: of the last of the questions, where there are several.
+    """
+    for question in questions:
+        least = 0.0 if is_near and question is questions[-1] else extractive.LEAST_RELEVANCE
         said = (
-            extractive.code_answer(text, shown) if with_code else extractive.answer(text, shown, least_relevance=least)
+            extractive.code_answer(question, shown)
+            if with_code
+            else extractive.answer(question, shown, most_sentences, least_relevance=least)
         )
         if said != extractive.NO_ANSWER:
             return said
     return extractive.NO_ANSWER
 
 
-def _nearest(sources: Iterable[Candidate | RemoteSource]) -> float | None:
-    """Return the highest similarity of the sources to the question; None if that of a source is not known."""
+def _similarities(package: ContextPackage, sources: Sequence[Candidate | RemoteSource]) -> list[float] | None:
+    """Return each source's similarity to the question, -1 where only other texts found it; None if one is not known.
+
+    Nor are they known where the embedder does not know the language.
+    """
+    if degraded.EMBEDDER_LANGUAGE in package.degraded:
+        return None
     similarities = []
     for one in sources:
         if not isinstance(one, Candidate) or one.similarity is None:
             return None
         scores = {leg.leg: leg.score for leg in one.scores.legs}
-        similarities += [scores[leg] for leg in (DENSE, CONVERSATION) if leg in scores]
+        similar = [scores[leg] for leg in (DENSE, CONVERSATION) if leg in scores]
         # With another leg of vectors, the similarity may be that leg's.
         if scores and scores.keys() <= OF_THE_QUESTION - {DENSE}:
-            similarities.append(one.similarity)
-    return max(similarities, default=None)
+            similar.append(one.similarity)
+        similarities.append(max(similar, default=-1.0))
+    return similarities if any(one > -1.0 for one in similarities) else None
 
 
 def _without_model(package: ContextPackage, error: RetrievalError) -> ContextPackage:

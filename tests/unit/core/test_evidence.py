@@ -1,0 +1,73 @@
+"""Evidence that a source holds an answer."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.core.prompting.evidence import LENGTH, LONGEST, SHARED, evidence, shares_of_words
+from worker.settings.providers import LEAST_EVIDENCE, EmbedderSettings
+
+TABLES = Path(__file__).parents[3] / "benchmarks" / "results" / "no_answer.md"
+
+HELD = "The ribbon microphone was repaired by Anna in 1958."
+NEAR = "The ribbon microphone hangs in the studio."
+QUESTION = "Who repaired the ribbon microphone?"
+
+texts = st.lists(st.text(alphabet="ab c铝", max_size=12), min_size=1, max_size=5)
+
+
+def test_a_source_with_all_words_has_more_evidence_than_one_with_the_subject_alone() -> None:
+    """At the same similarity; the missing word is what is asked."""
+    both = evidence([QUESTION], [NEAR, HELD], [0.5, 0.5])
+    assert both > evidence([QUESTION], [NEAR], [0.5])
+    assert both == pytest.approx(0.5 + SHARED - 3 * LENGTH)
+
+
+def test_one_source_must_be_near_and_have_the_words() -> None:
+    """The similarity of one and the words of another are no evidence together."""
+    assert evidence([QUESTION], [HELD, "Brass shines."], [0.0, 0.5]) < evidence([QUESTION], [HELD], [0.5])
+
+
+def test_a_longer_question_needs_a_nearer_source() -> None:
+    """Up to a bound, so that a pasted page is no reason to refuse."""
+    short, long, page = (" ".join(f"w{i}" for i in range(n)) for n in (2, LONGEST, 100))
+    values = [evidence([words], ["Brass shines."], [0.5]) for words in (short, long, page)]
+    assert values == pytest.approx([0.5 - 2 * LENGTH, 0.5 - LONGEST * LENGTH, 0.5 - LONGEST * LENGTH])
+
+
+def test_of_several_wordings_the_best_counts() -> None:
+    """A question in its conversation is answered by what answers either."""
+    assert evidence(["And who?", QUESTION], [HELD], [0.5]) == evidence([QUESTION], [HELD], [0.5])
+
+
+def test_words_that_all_sources_have_count_less() -> None:
+    """They tell the subject; the rare one tells the answer."""
+    common, rare = shares_of_words("ribbon 1958", ["ribbon", "ribbon 1958", "ribbon"])[:2]
+    assert common < 0.5
+    assert rare == 1.0
+
+
+@given(texts, st.text(alphabet="ab c铝", max_size=12))
+def test_shares_are_between_nothing_and_all(given_texts: list[str], question: str) -> None:
+    """Each by itself: another order of the sources changes none."""
+    shares = shares_of_words(question, given_texts)
+    assert all(0.0 <= share <= 1.0 for share in shares)
+    assert shares_of_words(question, given_texts[::-1]) == shares[::-1]
+
+
+@pytest.mark.parametrize("model", LEAST_EVIDENCE)
+def test_the_least_evidence_of_a_model_is_the_measured_one(model: str) -> None:
+    """In the mean of the sets it answers 95 % of the questions; a threshold of the user's own goes before it."""
+    (tables,) = [part for part in TABLES.read_text().split("\n## ") if part.removeprefix("## ").startswith(model)]
+    shipped = tables.partition("### As shipped")[2]
+    assert f"| from {LEAST_EVIDENCE[model]:g} |" in shipped
+    answered = [float(share) for share in re.findall(r"^\| \w+ \(\d+\) \| ([\d.]+) \|", shipped, re.MULTILINE)]
+    assert sum(answered) / len(answered) >= 0.95
+    assert EmbedderSettings(kind="local", folder=model).evidence_wanted == LEAST_EVIDENCE[model]
+    assert EmbedderSettings(kind="local", folder=model, least_evidence=0.5).evidence_wanted == 0.5
+    assert EmbedderSettings(kind="openai", folder=model).evidence_wanted is None

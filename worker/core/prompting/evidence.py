@@ -1,0 +1,63 @@
+"""Evidence that a source holds the answer to a question: its similarity to it, and its share of the question's words.
+
+Neither is enough alone: where the subject is there and the answer is not, the similarity is high and words are missing;
+where the answer is said in other words, few are shared. `benchmarks/results/no_answer.md` has the measurements.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from worker.core.ranking.bm25 import idf
+from worker.core.text.terms import terms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+SHARED = 0.4
+"""Weight of the share of words, beside a similarity of 1."""
+
+LENGTH, LONGEST = 0.03, 8
+"""What each word of the question takes off: a long one says much, so that its answer is nearer. So many at most."""
+
+UNSEEN_TEXTS = 10
+"""Texts without any word that count beside the sources: of one source alone no word would be rare."""
+
+_PLACES = 12
+"""Decimal places of a result: the last bit of a logarithm may differ between machines."""
+
+
+def evidence(questions: Iterable[str], texts: Sequence[str], similarities: Sequence[float]) -> float:
+    """Return the highest evidence of a source: similarity + 0.4 * share of the words - 0.03 * their number, at most 8.
+
+    >>> manual = ["Phantom power can tear the ribbon.", "Brass shines."]
+    >>> evidence(["Does phantom power tear a ribbon?"], manual, [0.6, 0.1])
+    0.88
+    >>> round(evidence(["Who sells ribbons for phantom power?"], manual, [0.6, 0.1]), 3)
+    0.746
+
+    Args:
+        questions: the question, and the same with what was asked before it: the better counts.
+        texts: of the sources, with titles and headings; at least one.
+        similarities: of each source to the question, -1 to 1.
+    """
+    return max(_evidence(question, texts, similarities) for question in questions)
+
+
+def _evidence(question: str, texts: Sequence[str], similarities: Sequence[float]) -> float:
+    pairs = zip(similarities, shares_of_words(question, texts), strict=True)
+    length = min(len({*terms(question)}), LONGEST)
+    return max(round(similarity + SHARED * share - LENGTH * length, _PLACES) for similarity, share in pairs)
+
+
+def shares_of_words(question: str, texts: Sequence[str]) -> list[float]:
+    """Return each text's share of the question's distinct words, weighted by idf among the texts, 0-1.
+
+    >>> shares_of_words("ribbon", ["A ribbon", "Brass"]), shares_of_words("who?", ["A ribbon"])
+    ([1.0, 0.0], [0.0])
+    """
+    words = [frozenset(terms(text)) for text in texts]
+    weights = idf(sorted({*terms(question)}), [*words, *[frozenset[str]()] * UNSEEN_TEXTS])
+    everything = math.fsum(weights.values()) or 1.0
+    return [round(math.fsum(weights[word] for word in weights.keys() & of) / everything, _PLACES) for of in words]

@@ -127,18 +127,22 @@ asked AS MATERIALIZED (
 )
 """
 
-# Of each word its bit and what it can add to a score at most: its idf, in millionths, rounded up. `whole` is the least sum
-# that a chunk with the whole query has. A sum has `_SEARCHED` in it where any word of the any-word query is there.
+# Of each word its bit and what it can add to a score at most: its idf, in millionths, rounded up. `whole` is the least
+# sum that a chunk with the whole query has. A sum has `_SEARCHED` in it where any word of the any-word query is there.
+# `likely` counts a word by how many of the chunks that have its bit may really hold it.
 _SIGNED = """
 , signed AS MATERIALIZED (
-  SELECT {slots}, bits[{beyond}:] AS bits, weights[{beyond}:] AS weights, whole
+  SELECT {slots}, bits[{beyond}:] AS bits, weights[{beyond}:] AS weight_rest, likely[{beyond}:] AS likely_rest, whole
     FROM (SELECT array_agg(bit ORDER BY idf DESC, word COLLATE "C") AS bits,
                  array_agg(weight + CASE WHEN words.searched AND asked.loose IS NOT NULL THEN {searched} ELSE 0 END
                            ORDER BY idf DESC, word COLLATE "C") AS weights,
+                 array_agg((weight * (holding + 1) / (holding + 1 + coalesce(mistaken, 0)))::bigint
+                           ORDER BY idf DESC, word COLLATE "C") AS likely,
                  CASE WHEN bool_or(asked.strict IS NULL) THEN NULL
                       WHEN bool_or(alternatives) THEN min(weight) FILTER (WHERE words.stated)
                       ELSE sum(weight) FILTER (WHERE words.stated) END::bigint AS whole
             FROM asked, parsed,
+                 (SELECT max(chunks * mean_length) / 2048 AS mistaken FROM statistics) AS statistics,
                  (SELECT *, retrieval.text_signature_bit((SELECT lexeme FROM unnest(word::tsvector))) AS bit,
                          ceil(idf * {unit})::bigint AS weight
                     FROM words) AS words) AS sums
@@ -147,13 +151,18 @@ may AS MATERIALIZED ({may})
 """
 _UNIT, _SEARCHED = 10**6, 2**48
 
+# The sum is written twice: as a column of a subquery, it would cost several times as much for the chunks that have none.
 _MAY_MATCH = """
-SELECT id, value %% {searched} AS most, value >= {searched} AS searched
-  FROM (SELECT c.{id} AS id, {value} AS value FROM signed, {table} AS c
-         WHERE (SELECT coalesce(strict, loose) FROM asked) IS NOT NULL AND {where} OFFSET 0) AS valued
- WHERE value >= (SELECT least({searched}, whole) FROM signed)
+SELECT c.{id} AS id, {value} %% {searched} AS most, {value} >= {searched} AS searched, {likely} AS likely
+  FROM signed, {table} AS c
+ WHERE (SELECT coalesce(strict, loose) FROM asked) IS NOT NULL AND {where} AND {value} >= least({searched}, whole)
 """
 
+_SUM = "CASE WHEN {bit} IS NULL THEN 0 ELSE get_bit(c.{signature}, {bit}) * {added} + {sum} END"
+_SUM_OF_REST = """
+coalesce((SELECT sum(added) FROM unnest(bits, {rest}) AS rest (bit, added)
+           WHERE get_bit(c.{signature}, bit) = 1), 0)::bigint
+"""
 _SLOTS = 16
 """Number of words whose bits are looked up without a loop, which takes several times as long."""
 
@@ -167,7 +176,10 @@ strict_ids AS MATERIALIZED (
 _PROBED = """
 probed AS MATERIALIZED (
   SELECT array_agg(id) AS ids
-    FROM (SELECT id FROM may WHERE searched AND (SELECT fills FROM fills) ORDER BY most DESC LIMIT {probes} * %(k)s) AS may
+    FROM ((SELECT id FROM may WHERE searched AND (SELECT fills FROM fills) ORDER BY most DESC LIMIT {probes} * %(k)s)
+          UNION ALL
+          (SELECT id FROM may WHERE searched AND (SELECT fills FROM fills) ORDER BY likely DESC LIMIT {probes} * %(k)s)
+         ) AS may
 ),
 probe AS MATERIALIZED ({probe}),
 loose_ids AS MATERIALIZED (
@@ -202,10 +214,9 @@ _RANKED = """
          FROM (
            SELECT c.{key} AS id, ts_delete({document}, '') AS document
              FROM {table} AS c
-            WHERE (SELECT {asked} FROM asked) IS NOT NULL AND {where}
-              AND {document} @@ (SELECT {asked} FROM asked)
+            WHERE (SELECT {asked} FROM asked) IS NOT NULL AND {where} {and_matches}
            OFFSET 0
-         ) AS matching OFFSET 0
+         ) AS matching {where_matches} OFFSET 0
      ) AS matching
  ) AS scored ORDER BY score DESC, id {collate} LIMIT %(k)s)
 """
@@ -353,18 +364,19 @@ def _by_signature(
         where: what a chunk must meet besides.
     """
     names = {"searched": sql.Literal(_SEARCHED), "unit": sql.Literal(_UNIT), **corpus.names}
-    value = _largest_sum(signature)
+    sums = {"value": _sum(signature, "weight"), "likely": _sum(signature, "likely")}
     key = sql.Identifier(corpus.settings.columns.id)
-    may = _union(sql.SQL(_MAY_MATCH).format(id=key, value=value, where=all_of(one), **names) for one in branches)
+    may = _union(sql.SQL(_MAY_MATCH).format(id=key, where=all_of(one), **sums, **names) for one in branches)
     slots = sql.SQL(", ").join(
-        sql.SQL("bits[{0}] AS bit_{0}, weights[{0}] AS weight_{0}").format(sql.SQL(str(i))) for i in range(1, _SLOTS + 1)
+        sql.SQL("bits[{0}] AS bit_{0}, weights[{0}] AS weight_{0}, likely[{0}] AS likely_{0}").format(sql.SQL(str(i)))
+        for i in range(1, _SLOTS + 1)
     )
 
     def ranked(asked: str, ids: str) -> sql.Composable:
         given = sql.SQL("c.{} = ANY ((SELECT ids FROM {})::{}[])").format(
             key, sql.Identifier(ids), sql.SQL(corpus.key_type)
         )
-        return _ranked(corpus, asked, all_of([given, where]))
+        return _ranked(corpus, asked, all_of([given, where]), are_few=True)
 
     fill_words = sql.Literal(corpus.search.fill_words)
     probe = ranked("loose", "probed")
@@ -377,17 +389,13 @@ def _by_signature(
     }
 
 
-def _largest_sum(signature: str) -> sql.Composable:
-    """Compose the sum of the weights of the words that a chunk may hold by its signature."""
-    column = sql.Identifier(signature)
-    value: sql.Composable = sql.SQL(
-        "coalesce((SELECT sum(weight) FROM unnest(bits, weights) AS rest (bit, weight)"
-        " WHERE get_bit(c.{}, bit) = 1), 0)::bigint"
-    ).format(column)
-    for i in map(str, range(_SLOTS, 0, -1)):
-        value = sql.SQL("CASE WHEN bit_{0} IS NULL THEN 0 ELSE get_bit(c.{1}, bit_{0}) * weight_{0} + {2} END").format(
-            sql.SQL(i), column, value
-        )
+def _sum(signature: str, added: str) -> sql.Composable:
+    """Compose a sum over the words that a chunk may hold by its signature: of their ``weight``, or ``likely``."""
+    parts = {"signature": sql.Identifier(signature), "rest": sql.Identifier(f"{added}_rest")}
+    value: sql.Composable = sql.SQL(_SUM_OF_REST).format(**parts)
+    for i in range(_SLOTS, 0, -1):
+        slot = {"bit": sql.Identifier(f"bit_{i}"), "added": sql.Identifier(f"{added}_{i}"), "sum": value}
+        value = sql.SQL(_SUM).format(**slot, **parts)
     return value
 
 
@@ -416,13 +424,20 @@ def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
     )
 
 
-def _ranked(corpus: Statements, asked: str, where: sql.Composable) -> sql.Composable:
-    """Compose the best matches of a query, a column of `asked`, among the chunks that meet a condition."""
+def _ranked(corpus: Statements, asked: str, where: sql.Composable, *, are_few: bool = False) -> sql.Composable:
+    """Compose the best matches of a query, a column of `asked`, among the chunks that meet a condition.
+
+    Where these are few, each is unpacked before it is compared, and not again; else an index may compare them.
+    """
     weights = corpus.search
+    matches = "{} {} @@ (SELECT {} FROM asked)"
+    stored, query = document(corpus.settings, corpus.reading), sql.Identifier(asked)
     return sql.SQL(_RANKED).format(
-        asked=sql.Identifier(asked),
-        document=document(corpus.settings, corpus.reading),
+        asked=query,
+        document=stored,
         where=where,
+        and_matches=sql.SQL("" if are_few else matches).format(sql.SQL("AND"), stored, query),
+        where_matches=sql.SQL(matches if are_few else "").format(sql.SQL("WHERE"), sql.SQL("document"), query),
         count=sql.SQL(_COUNT).format(document=sql.SQL("document")),
         count_in_headings=sql.SQL(_COUNT).format(document=sql.SQL("headings")),
         k1=_number(weights.bm25_k1),

@@ -151,7 +151,7 @@ may AS MATERIALIZED ({may})
 """
 _UNIT, _SEARCHED = 10**6, 2**48
 
-# The sum is written twice: as a column of a subquery, it would cost several times as much for the chunks that have none.
+# The sum is written twice: as a column of a subquery, it would cost more for the chunks that have no word.
 _MAY_MATCH = """
 SELECT c.{id} AS id, {value} %% {searched} AS most, {value} >= {searched} AS searched, {likely} AS likely
   FROM signed, {table} AS c

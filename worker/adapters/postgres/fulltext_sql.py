@@ -155,13 +155,14 @@ _UNIT, _SEARCHED = 10**6, 2**48
 _MAY_MATCH = """
 SELECT c.{id} AS id, {value} %% {searched} AS most, {value} >= {searched} AS searched, {likely} AS likely
   FROM signed, {table} AS c
- WHERE (SELECT coalesce(strict, loose) FROM asked) IS NOT NULL AND {where} AND {value} >= least({searched}, whole)
+ WHERE (SELECT coalesce(strict, loose) FROM asked) IS NOT NULL AND {where}
+   AND {value} >= least({searched}, signed.whole)
 """
 
 _SUM = "CASE WHEN {bit} IS NULL THEN 0 ELSE get_bit(c.{signature}, {bit}) * {added} + {sum} END"
 _SUM_OF_REST = """
-coalesce((SELECT sum(added) FROM unnest(bits, {rest}) AS rest (bit, added)
-           WHERE get_bit(c.{signature}, bit) = 1), 0)::bigint
+coalesce((SELECT sum(rest.added) FROM unnest(signed.bits, {rest}) AS rest (bit, added)
+           WHERE get_bit(c.{signature}, rest.bit) = 1), 0)::bigint
 """
 _SLOTS = 16
 """Number of words whose bits are looked up without a loop, which takes several times as long."""
@@ -391,10 +392,14 @@ def _by_signature(
 
 def _sum(signature: str, added: str) -> sql.Composable:
     """Compose a sum over the words that a chunk may hold by its signature: of their ``weight``, or ``likely``."""
-    parts = {"signature": sql.Identifier(signature), "rest": sql.Identifier(f"{added}_rest")}
+    parts = {"signature": sql.Identifier(signature), "rest": sql.Identifier("signed", f"{added}_rest")}
     value: sql.Composable = sql.SQL(_SUM_OF_REST).format(**parts)
     for i in range(_SLOTS, 0, -1):
-        slot = {"bit": sql.Identifier(f"bit_{i}"), "added": sql.Identifier(f"{added}_{i}"), "sum": value}
+        slot = {
+            "bit": sql.Identifier("signed", f"bit_{i}"),
+            "added": sql.Identifier("signed", f"{added}_{i}"),
+            "sum": value,
+        }
         value = sql.SQL(_SUM).format(**slot, **parts)
     return value
 

@@ -4,9 +4,13 @@ It matches all words of the query and, where no chunk has them all, any of them.
 them all, unless the query has fewer than `fill_words` words or is in web search syntax: of a question, few chunks or
 none have every word, and those that have are ranked first by BM25 itself. Under row-level security
 ``@@`` is not leakproof, so Postgres evaluates it only after the policy, and the GIN index can't be used. Callers who
-see few documents are answered from the chunks of these documents, others by a scan of all chunks; where the corpus has
-signatures, by a scan of an index that holds them beside the ids, and then of the chunks that may match (by GIN, where
-``ts_match_vq`` was declared leakproof; docs/performance.md).
+see few documents are answered from the chunks of these documents, others by a scan of all chunks, or by GIN, where
+``ts_match_vq`` was declared leakproof (docs/performance.md).
+
+Where the corpus has signatures, one scan of an index that holds them beside the ids tells which words a chunk may hold,
+and so the most that it can score: the sum of their idf. A few chunks that promise most are ranked first; the ``k``-th
+score among them is a cut that only chunks which may score as much can reach, and only these are read and ranked. The
+list is the same, as in MaxScore (Turtle, Flood: "Query Evaluation: Strategies and Optimizations", 1995).
 
 Matches are ranked by BM25 as Lucene computes it (`BM25Similarity`; Robertson, Zaragoza: "The Probabilistic Relevance
 Framework: BM25 and Beyond", 2009; the variants: Kamphuis and others, "Which BM25 Do You Mean?", ECIR 2020): the sum
@@ -15,8 +19,8 @@ over the query's words of idf * n / (n + k1 * (1 - b + b * length / mean length)
 counts all words once. N, df and the mean length are the stored statistics (`worker.adapters.postgres.text_statistics`);
 without any, each word has the same idf, and lengths do not matter.
 
-All that matches is ranked before the cut, so the chunk's id decides a tie there, never the plan. The plan can't change
-a score either: words are summed in the order of their bytes, and the sum is rounded.
+All that can reach the cut is ranked before it, so the chunk's id decides a tie there, never the plan. The plan can't
+change a score either: words are summed in the order of their bytes, and the sum is rounded.
 """
 
 from __future__ import annotations
@@ -324,8 +328,8 @@ def document(settings: CorpusSettings, reading: TextReading) -> sql.Composable:
 def _compose(corpus: Statements, filters: FilterSet, vectors: bool, with_text: bool) -> bytes:
     # Where every chunk is public, counting a caller's documents narrows nothing: the index answers.
     narrows = corpus.settings.documents is not None and not corpus.settings.public
-    few = sql.SQL("(SELECT exact FROM choice)" if narrows else "false")
-    many = sql.SQL("NOT {}").format(few)
+    few: sql.Composable = sql.SQL("(SELECT exact FROM choice)" if narrows else "false")
+    many: sql.Composable = sql.SQL("NOT {}").format(few)
     on_chunks = [*corpus.filters.on_chunks(filters), *([corpus.has_text] if with_text else [])]
     on_paths = corpus.filters.on_chunk_paths(filters)
     if corpus.signature:
@@ -364,7 +368,7 @@ def _by_signature(
         branches: conditions of the ways to read signatures, one of which is taken.
         where: what a chunk must meet besides.
     """
-    names = {"searched": sql.Literal(_SEARCHED), "unit": sql.Literal(_UNIT), **corpus.names}
+    names: dict[str, sql.Composable] = {"searched": sql.Literal(_SEARCHED), "unit": sql.Literal(_UNIT), **corpus.names}
     sums = {"value": _sum(signature, "weight"), "likely": _sum(signature, "likely")}
     key = sql.Identifier(corpus.settings.columns.id)
     may = _union(sql.SQL(_MAY_MATCH).format(id=key, where=all_of(one), **sums, **names) for one in branches)

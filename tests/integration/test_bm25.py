@@ -231,6 +231,56 @@ def test_a_rare_word_outweighs_common_ones(pieces: Settings, admin: Admin) -> No
     assert find(pieces, "common rare").candidates[0].chunk.id == "50"
 
 
+WORDS = [f"w{nr}" for nr in range(60)]
+QUERY_WORDS = st.lists(st.sampled_from([*WORDS, "nowhere"]), min_size=1, max_size=24)
+OPERATORS = st.sampled_from([" ", " ", " or ", " -", ' "w1 w2" '])
+
+
+@pytest.mark.parametrize("pieces", ["signatures"], indirect=True)
+@examples(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.integers(0, 2**32), QUERY_WORDS, OPERATORS, st.integers(1, 12), st.booleans(), st.booleans())
+def test_what_cannot_reach_the_cut_is_not_ranked_and_changes_nothing(
+    pieces: Settings,
+    admin: Admin,
+    seed: int,
+    words: list[str],
+    operator: str,
+    k: int,
+    is_counted: bool,
+    web_search: bool,
+) -> None:
+    """By signatures, the list is that of ranking all: ids, scores, order and method, for any corpus and query."""
+    rng = np.random.default_rng(seed)
+    admin.execute("TRUNCATE pieces")
+    admin.execute("DELETE FROM retrieval.text_statistics")
+    often = np.arange(1, len(WORDS) + 1) ** -rng.uniform(0, 1.5)
+    texts = [rng.choice(WORDS, rng.integers(1, 40), p=often / often.sum()) for _ in range(200)]
+    weights = rng.choice(["A", ""], 200, p=[0.2, 0.8])
+    write(
+        admin,
+        {
+            nr: " ".join(f"{word}:{place}{weight}" for place, word in enumerate(text, 1))
+            for nr, (text, weight) in enumerate(zip(texts, weights, strict=True))
+        },
+        owner="alice" if seed % 2 else "bob",
+    )
+    write(admin, {1000 + nr: f"w{nr % 60}:1,2,3 w{nr % 7}:4" for nr in range(200)})
+    if is_counted:
+        count(admin, pieces)
+    corpus = pieces.corpora["pieces"]
+    with contextlib.closing(Database(pieces)) as database:
+        by_column = {}
+        for column in (None, "bits"):
+            columns = corpus.columns.model_copy(update={"text_signature": column})
+            changed = corpus.model_copy(update={"columns": columns})
+            searched = Corpus("pieces", changed, pieces.search, database.types["pieces"])
+            query = operator.join(words)
+            wanted = FullTextSearch(searched, query, QUERY, k, NO_FILTERS, web_search=web_search)
+            (found,) = search(database, asker("alice"), [wanted])
+            by_column[column] = ([one.chunk.id for one in found.candidates], found.scores, found.method)
+    assert by_column["bits"] == by_column[None]
+
+
 # --- statistics ---------------------------------------------------------------------------------
 
 

@@ -4,9 +4,13 @@ It matches all words of the query and, where no chunk has them all, any of them.
 them all, unless the query has fewer than `fill_words` words or is in web search syntax: of a question, few chunks or
 none have every word, and those that have are ranked first by BM25 itself. Under row-level security
 ``@@`` is not leakproof, so Postgres evaluates it only after the policy, and the GIN index can't be used. Callers who
-see few documents are answered from the chunks of these documents, others by a scan of all chunks; where the corpus has
-signatures, by a scan of an index that holds them beside the ids, and then of the chunks that may match (by GIN, where
-``ts_match_vq`` was declared leakproof; docs/performance.md).
+see few documents are answered from the chunks of these documents, others by a scan of all chunks, or by GIN, where
+``ts_match_vq`` was declared leakproof (docs/performance.md).
+
+Where the corpus has signatures, one scan of an index that holds them beside the ids tells which words a chunk may hold,
+and so the most that it can score: the sum of their idf. A few chunks that promise most are ranked first; the ``k``-th
+score among them is a cut that only chunks which may score as much can reach, and only these are read and ranked. The
+list is the same, as in MaxScore (Turtle, Flood: "Query Evaluation: Strategies and Optimizations", 1995).
 
 Matches are ranked by BM25 as Lucene computes it (`BM25Similarity`; Robertson, Zaragoza: "The Probabilistic Relevance
 Framework: BM25 and Beyond", 2009; the variants: Kamphuis and others, "Which BM25 Do You Mean?", ECIR 2020): the sum
@@ -15,8 +19,8 @@ over the query's words of idf * n / (n + k1 * (1 - b + b * length / mean length)
 counts all words once. N, df and the mean length are the stored statistics (`worker.adapters.postgres.text_statistics`);
 without any, each word has the same idf, and lengths do not matter.
 
-All that matches is ranked before the cut, so the chunk's id decides a tie there, never the plan. The plan can't change
-a score either: words are summed in the order of their bytes, and the sum is rounded.
+All that can reach the cut is ranked before it, so the chunk's id decides a tie there, never the plan. The plan can't
+change a score either: words are summed in the order of their bytes, and the sum is rounded.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from worker.adapters.postgres.text_reading import configuration
 from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from worker.adapters.postgres.statements import Statements
     from worker.adapters.postgres.text_reading import TextReading
@@ -131,29 +135,70 @@ asked AS MATERIALIZED (
 )
 """
 
-# The bits of the words that a chunk must have any of. A chunk with all words has the rarest one.
+# Of each word its bit and what it can add to a score at most: its idf, in millionths, rounded up. `whole` is the least
+# sum that a chunk with the whole query has. A sum has `_SEARCHED` in it where any word of the any-word query is there.
+# `likely` counts a word by how many of the chunks that have its bit may really hold it.
 _SIGNED = """
 , signed AS MATERIALIZED (
-  SELECT CASE WHEN alternatives THEN stated_bits ELSE stated_bits[1:1] END AS strict, loose,
-         (SELECT bit_or(set_bit({no_bits}, bit, 1)) FROM unnest(stated_bits) AS bit) AS strict_mask,
-         (SELECT bit_or(set_bit({no_bits}, bit, 1)) FROM unnest(loose) AS bit) AS loose_mask
-    FROM (SELECT array_agg(bit ORDER BY holding, word COLLATE "C") FILTER (WHERE stated) AS stated_bits,
-                 array_agg(bit) FILTER (WHERE searched) AS loose,
-                 (SELECT alternatives FROM parsed) AS alternatives
-            FROM (SELECT *, retrieval.text_signature_bit((SELECT lexeme FROM unnest(word::tsvector))) AS bit
-                    FROM words) AS words) AS bits
-)
+  SELECT {slots}, bits[{beyond}:] AS bits, weights[{beyond}:] AS weight_rest, likely[{beyond}:] AS likely_rest, whole
+    FROM (SELECT array_agg(bit ORDER BY idf DESC, word COLLATE "C") AS bits,
+                 array_agg(weight + CASE WHEN words.searched AND asked.loose IS NOT NULL THEN {searched} ELSE 0 END
+                           ORDER BY idf DESC, word COLLATE "C") AS weights,
+                 array_agg((weight * (holding + 1) / (holding + 1 + coalesce(mistaken, 0)))::bigint
+                           ORDER BY idf DESC, word COLLATE "C") AS likely,
+                 CASE WHEN bool_or(asked.strict IS NULL) THEN NULL
+                      WHEN bool_or(alternatives) THEN min(weight) FILTER (WHERE words.stated)
+                      ELSE sum(weight) FILTER (WHERE words.stated) END::bigint AS whole
+            FROM asked, parsed,
+                 (SELECT max(chunks * mean_length) / 2048 AS mistaken FROM statistics) AS statistics,
+                 (SELECT *, retrieval.text_signature_bit((SELECT lexeme FROM unnest(word::tsvector))) AS bit,
+                         ceil(idf * {unit})::bigint AS weight
+                    FROM words) AS words) AS sums
+),
+may AS MATERIALIZED ({may})
 """
-_NO_BITS = "repeat('0', 2048)::bit(2048)"
+_UNIT, _SEARCHED = 10**6, 2**48
 
-# One bit after the other, which is several times faster than all at once for a few words.
+# The sum is written twice: as a column of a subquery, it would cost more for the chunks that have no word.
 _MAY_MATCH = """
-c.{id} = ANY (ARRAY(
-  SELECT c.{id} FROM {table} AS c
-   WHERE CASE WHEN (SELECT cardinality({asked}) FROM signed) <= {few_bits} THEN {any_bit}
-              ELSE c.{signature} & (SELECT {mask} FROM signed) <> {no_bits} END))
+SELECT c.{id} AS id, {value} %% {searched} AS most, {value} >= {searched} AS searched, {likely} AS likely
+  FROM signed, {table} AS c
+ WHERE (SELECT coalesce(strict, loose) FROM asked) IS NOT NULL AND {where}
+   AND {value} >= least({searched}, signed.whole)
 """
-_FEW_BITS = 6
+
+_SUM = "CASE WHEN {bit} IS NULL THEN 0 ELSE get_bit(c.{signature}, {bit}) * {added} + {sum} END"
+_SUM_OF_REST = """
+coalesce((SELECT sum(rest.added) FROM unnest(signed.bits, {rest}) AS rest (bit, added)
+           WHERE get_bit(c.{signature}, rest.bit) = 1), 0)::bigint
+"""
+_SLOTS = 16
+"""Number of words whose bits are looked up without a loop, which takes several times as long."""
+
+# A chunk with the whole query is in the answer to any word, too: where that will be given, it is not looked for here.
+_CHOSEN = """
+strict_ids AS MATERIALIZED (
+  SELECT array_agg(id) AS ids FROM may WHERE most >= (SELECT whole FROM signed)
+  HAVING count(*) >= %(k)s OR (SELECT loose IS NULL OR stated < {fill_words} OR precise FROM asked, parsed)
+),
+"""
+_PROBED = """
+probed AS MATERIALIZED (
+  SELECT array_agg(id) AS ids
+    FROM ((SELECT id FROM may WHERE searched AND (SELECT fills FROM fills) ORDER BY most DESC LIMIT {probes} * %(k)s)
+          UNION ALL
+          (SELECT id FROM may WHERE searched AND (SELECT fills FROM fills) ORDER BY likely DESC LIMIT {probes} * %(k)s)
+         ) AS may
+),
+probe AS MATERIALIZED ({probe}),
+loose_ids AS MATERIALIZED (
+  SELECT array_agg(id) AS ids
+    FROM may
+   WHERE searched AND (SELECT fills FROM fills)
+     AND most >= (SELECT CASE WHEN count(*) = %(k)s THEN floor(min(score) * {unit}) - 1 ELSE 0 END FROM probe)
+),
+"""
+_PROBES = 4
 
 # How often a word stands in a document: `ts_rank` of one word with equal weights is 6 / pi ** 2 times the sum of
 # 1 / i ** 2 up to that number (`calc_rank_or` in tsrank.c), of which 1 / (n + 0.5) is missing, nearly: exact for
@@ -178,10 +223,9 @@ _RANKED = """
          FROM (
            SELECT c.{key} AS id, ts_delete({document}, '') AS document
              FROM {table} AS c
-            WHERE (SELECT {asked} FROM asked) IS NOT NULL AND {where}
-              AND {document} @@ (SELECT {asked} FROM asked)
+            WHERE (SELECT {asked} FROM asked) IS NOT NULL AND {where} {and_matches}
            OFFSET 0
-         ) AS matching OFFSET 0
+         ) AS matching {where_matches} OFFSET 0
      ) AS matching
  ) AS scored ORDER BY score DESC, id {collate} LIMIT %(k)s)
 """
@@ -190,12 +234,14 @@ _RANKED = """
 # by row (`FEW_ROWS_SETTING`).
 _BEST = """
 WITH {choice} {parsed} {signed},
+{strict_ids}
 strict AS MATERIALIZED ({strict}),
 fills AS MATERIALIZED (
   SELECT asked.loose IS NOT NULL
            AND (found = 0 OR stated >= {fill_words} AND found < %(k)s AND NOT precise) AS fills
     FROM asked, parsed, (SELECT count(*) AS found FROM strict) AS strict
 ),
+{loose_ids}
 loose AS MATERIALIZED ({loose}),
 best AS MATERIALIZED (
   SELECT *, false AS loosely FROM strict WHERE NOT (SELECT fills FROM fills)
@@ -265,7 +311,7 @@ def scores_of_given(corpus: Statements) -> bytes:
             _SCORES,
             parsed=_asked(corpus, sql.SQL("true")),
             given=corpus.given(sql.SQL("FROM parsed")),
-            ranked=_ranked_where(corpus, "whole", all_of(where)),
+            ranked=_ranked(corpus, "whole", all_of(where)),
             scattered=_number(_SCATTERED),
             document=document(corpus.settings, corpus.reading),
             key=sql.Identifier(corpus.settings.columns.id),
@@ -286,20 +332,26 @@ def document(settings: CorpusSettings, reading: TextReading) -> sql.Composable:
 def _compose(corpus: Statements, filters: FilterSet, vectors: bool, with_text: bool) -> bytes:
     # Where every chunk is public, counting a caller's documents narrows nothing: the index answers.
     narrows = corpus.settings.documents is not None and not corpus.settings.public
-    branches = [corpus.filters.on_chunk_paths(filters)]
-    few = sql.SQL("(SELECT exact FROM choice)" if narrows else "false")
-    if narrows:
-        branches = [[few, *corpus.few_documents(filters)], [sql.SQL("NOT {}").format(few), *branches[0]]]
+    few: sql.Composable = sql.SQL("(SELECT exact FROM choice)" if narrows else "false")
+    many: sql.Composable = sql.SQL("NOT {}").format(few)
     on_chunks = [*corpus.filters.on_chunks(filters), *([corpus.has_text] if with_text else [])]
-    conditions = [all_of([*on_chunks, *branch]) for branch in branches]
-    signed = sql.SQL(_SIGNED).format(no_bits=sql.SQL(_NO_BITS)) if corpus.signature else sql.SQL("")
+    on_paths = corpus.filters.on_chunk_paths(filters)
+    if corpus.signature:
+        branches = [[many], *([[few, *corpus.few_documents(filters)]] if narrows else [])]
+        parts = _by_signature(corpus, corpus.signature, branches, all_of([*on_chunks, *on_paths]))
+    else:
+        branches = [[many, *on_paths], *([[few, *corpus.few_documents(filters)]] if narrows else [])]
+        conditions = [all_of([*on_chunks, *branch]) for branch in branches]
+        fills = sql.SQL("(SELECT fills FROM fills)")
+        parts = {
+            "strict": _union(_ranked(corpus, "strict", where) for where in conditions),
+            "loose": _union(_ranked(corpus, "loose", all_of([fills, where])) for where in conditions),
+        }
     return render(
         _BEST,
         choice=sql.SQL("{},").format(corpus.choice(filters)) if narrows else sql.SQL(""),
         parsed=_asked(corpus, few),
-        signed=signed,
-        strict=_ranked(corpus, "strict", conditions, sql.SQL("true")),
-        loose=_ranked(corpus, "loose", conditions, sql.SQL("(SELECT fills FROM fills)")),
+        **{name: parts.get(name, sql.SQL("")) for name in ("signed", "strict_ids", "strict", "loose_ids", "loose")},
         fill_words=sql.Literal(corpus.search.fill_words),
         few_rows=sql.Literal(FEW_ROWS_SETTING),
         columns=corpus.columns(vectors),
@@ -307,6 +359,57 @@ def _compose(corpus: Statements, filters: FilterSet, vectors: bool, with_text: b
         key_type=sql.SQL(corpus.key_type),
         **corpus.names,
     )
+
+
+def _by_signature(
+    corpus: Statements, signature: str, branches: Sequence[Sequence[sql.Composable]], where: sql.Composable
+) -> dict[str, sql.Composable]:
+    """Compose the parts of a search that ranks only what its signature lets reach the cut.
+
+    Args:
+        corpus: the corpus.
+        signature: its column of signatures.
+        branches: conditions of the ways to read signatures, one of which is taken.
+        where: what a chunk must meet besides.
+    """
+    names: dict[str, sql.Composable] = {"searched": sql.Literal(_SEARCHED), "unit": sql.Literal(_UNIT), **corpus.names}
+    sums = {"value": _sum(signature, "weight"), "likely": _sum(signature, "likely")}
+    key = sql.Identifier(corpus.settings.columns.id)
+    may = _union(sql.SQL(_MAY_MATCH).format(id=key, where=all_of(one), **sums, **names) for one in branches)
+    slots = sql.SQL(", ").join(
+        sql.SQL("bits[{0}] AS bit_{0}, weights[{0}] AS weight_{0}, likely[{0}] AS likely_{0}").format(sql.SQL(str(i)))
+        for i in range(1, _SLOTS + 1)
+    )
+
+    def ranked(asked: str, ids: str) -> sql.Composable:
+        given = sql.SQL("c.{} = ANY ((SELECT ids FROM {})::{}[])").format(
+            key, sql.Identifier(ids), sql.SQL(corpus.key_type)
+        )
+        return _ranked(corpus, asked, all_of([given, where]), are_few=True)
+
+    fill_words = sql.Literal(corpus.search.fill_words)
+    probe = ranked("loose", "probed")
+    return {
+        "signed": sql.SQL(_SIGNED).format(slots=slots, beyond=sql.Literal(_SLOTS + 1), may=may, **names),
+        "strict_ids": sql.SQL(_CHOSEN).format(fill_words=fill_words),
+        "strict": ranked("strict", "strict_ids"),
+        "loose_ids": sql.SQL(_PROBED).format(probes=sql.Literal(_PROBES), probe=probe, **names),
+        "loose": ranked("loose", "loose_ids"),
+    }
+
+
+def _sum(signature: str, added: str) -> sql.Composable:
+    """Compose a sum over the words that a chunk may hold by its signature: of their ``weight``, or ``likely``."""
+    parts = {"signature": sql.Identifier(signature), "rest": sql.Identifier("signed", f"{added}_rest")}
+    value: sql.Composable = sql.SQL(_SUM_OF_REST).format(**parts)
+    for i in range(_SLOTS, 0, -1):
+        slot = {
+            "bit": sql.Identifier("signed", f"bit_{i}"),
+            "added": sql.Identifier("signed", f"{added}_{i}"),
+            "sum": value,
+        }
+        value = sql.SQL(_SUM).format(**slot, **parts)
+    return value
 
 
 def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
@@ -335,21 +438,20 @@ def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
     )
 
 
-def _ranked(corpus: Statements, asked: str, branches: Sequence[sql.Composable], when: sql.Composable) -> sql.Composable:
-    """Compose the best matches of one of the two queries; only one of the branches is run, the last if many match."""
-    *few, many = branches
-    if corpus.signature:
-        many = all_of([many, _may_match(corpus, corpus.signature, asked)])
-    return sql.SQL("UNION ALL").join(_ranked_where(corpus, asked, all_of([when, where])) for where in (*few, many))
+def _ranked(corpus: Statements, asked: str, where: sql.Composable, *, are_few: bool = False) -> sql.Composable:
+    """Compose the best matches of a query, a column of `asked`, among the chunks that meet a condition.
 
-
-def _ranked_where(corpus: Statements, asked: str, where: sql.Composable) -> sql.Composable:
-    """Compose the best matches of a query, a column of `asked`, among the chunks that meet a condition."""
+    Where these are few, each is unpacked before it is compared, and not again; else an index may compare them.
+    """
     weights = corpus.search
+    matches = "{} {} @@ (SELECT {} FROM asked)"
+    stored, query = document(corpus.settings, corpus.reading), sql.Identifier(asked)
     return sql.SQL(_RANKED).format(
-        asked=sql.Identifier(asked),
-        document=document(corpus.settings, corpus.reading),
+        asked=query,
+        document=stored,
         where=where,
+        and_matches=sql.SQL("" if are_few else matches).format(sql.SQL("AND"), stored, query),
+        where_matches=sql.SQL(matches if are_few else "").format(sql.SQL("WHERE"), sql.SQL("document"), query),
         count=sql.SQL(_COUNT).format(document=sql.SQL("document")),
         count_in_headings=sql.SQL(_COUNT).format(document=sql.SQL("headings")),
         k1=_number(weights.bm25_k1),
@@ -360,23 +462,8 @@ def _ranked_where(corpus: Statements, asked: str, where: sql.Composable) -> sql.
     )
 
 
-def _may_match(corpus: Statements, signature: str, asked: str) -> sql.Composable:
-    """Compose the condition that a chunk is among those whose signatures have a bit of the query."""
-    column, wanted = sql.Identifier(signature), sql.Identifier(asked)
-    bits = [
-        sql.SQL("get_bit(c.{}, (SELECT {}[{}] FROM signed)) = 1").format(column, wanted, sql.Literal(i))
-        for i in range(1, _FEW_BITS + 1)
-    ]
-    return sql.SQL(_MAY_MATCH).format(
-        id=sql.Identifier(corpus.settings.columns.id),
-        asked=wanted,
-        mask=sql.Identifier(f"{asked}_mask"),
-        signature=column,
-        few_bits=sql.Literal(_FEW_BITS),
-        any_bit=sql.SQL(" OR ").join(bits),
-        no_bits=sql.SQL(_NO_BITS),
-        table=corpus.names["table"],
-    )
+def _union(queries: Iterable[sql.Composable]) -> sql.Composable:
+    return sql.SQL(" UNION ALL ").join(queries)
 
 
 def _number(value: float) -> sql.Composable:

@@ -17,10 +17,11 @@ from worker.cli import corpus_files
 from worker.cli.corpus_files import SAMPLES
 from worker.cli.loader import load
 from worker.cli.sample_vectors import known
+from worker.core.ranking.fusion import MISREAD, PRIMARY_WEIGHT
 from worker.core.text.legibility import is_foreign_corpus
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
-from worker.settings.providers import EmbedderSettings
+from worker.settings.providers import USUAL_SIMILARITIES, EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -112,6 +113,16 @@ def test_a_foreign_question_degrades_the_answer(engine: Engine) -> None:
     assert hybrid(engine, GERMAN, legs=["sparse"], fusion="rrf")["degraded"] == []
     vector = [1.0] + [0.0] * 767
     assert hybrid(engine, GERMAN, query_embedding=vector)["degraded"] == []
+
+
+def test_similarities_to_a_foreign_question_count_less(engine: Engine) -> None:
+    """By the usual deviation, which is wider there; words decide more."""
+    for question, deviation in ((ENGLISH, USUAL_SIMILARITIES), (GERMAN, USUAL_SIMILARITIES * MISREAD)):
+        first, second, *_ = hybrid(engine, question, legs=["primary"])["results"]["docs"]["chunks"]
+        nearer = first["similarity_score"] - second["similarity_score"]
+        assert first["scores"]["fused"] - second["scores"]["fused"] == pytest.approx(
+            PRIMARY_WEIGHT * nearer / deviation
+        )
 
 
 def test_a_foreign_corpus_degrades_the_answer(engine: Engine, admin: psycopg.Connection[Any]) -> None:

@@ -185,7 +185,7 @@ def chunks_of(pdf: Path) -> Sequence[DocumentChunk]:
     """Return the chunks that `retrieval-worker load` makes, with the local embedder."""
     encoder = encoder_of(EmbedderSettings(kind="local"))
     columns = loader.columns_to_embed(load_unconnected().corpora)["documents"]
-    folder_files = folders.Found()
+    folder_files = folders.FolderFiles()
     folders.find(pdf, folder_files)
     window = folders.Window(encoder.count, min(encoder.window, TOKENS), columns)
     documents = folders.read(folder_files, folders.Rights("alice"), window, lambda: None)

@@ -249,18 +249,18 @@ def test_no_link_leads_out_of_a_folder(tmp_path: Path) -> None:
     (folder / "link").symlink_to(tmp_path / "secret")
     (folder / "link.txt").symlink_to(tmp_path / "secret" / "key.txt")
     os.mkfifo(folder / "pipe.txt")
-    found = folders.Found()
+    found = folders.FolderFiles()
     folders.find(folder, found)
     assert [*found.paths] == ["manuals/pipe.txt", "manuals/en/Hum.TXT"]
     assert found.unread == {"manuals/pipe.txt": "it is no regular file"}
-    assert found.others == {"symbolic links": 2, ".png": 1}
+    assert found.other_kinds == {"symbolic links": 2, ".png": 1}
 
 
 def test_a_file_that_is_too_large_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its size is looked at before."""
     monkeypatch.setattr(folders, "MOST_BYTES", 2**20)
     (tmp_path / "long.txt").write_bytes(b"x" * (2**20 + 1))
-    found = folders.Found()
+    found = folders.FolderFiles()
     folders.find(tmp_path / "long.txt", found)
     assert [*found.unread.values()] == ["it has 1 MiB, more than 1"]
 
@@ -272,7 +272,7 @@ def test_ids_of_chunks_stay_where_others_come_and_pages_shift(tmp_path: Path) ->
 
     def chunks(pages: list[list[str]]) -> dict[str, tuple[str, int | None]]:
         path.write_bytes(pdf(pages))
-        found = folders.Found()
+        found = folders.FolderFiles()
         folders.find(path, found)
         (document,) = folders.read(found, rights, window, lambda: None)
         return {chunk.id: (chunk.text, chunk.page) for chunk in document.chunks}

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from worker.cli.evaluation.asking import Asked
+from worker.cli.evaluation.asking import QueryHits
 from worker.cli.evaluation.figures import Evaluation, RankedQuery, ranked
 from worker.cli.evaluation.files import read_rankings
 from worker.cli.evaluation.plan import Choice, plan_of
@@ -127,7 +127,7 @@ def test_chunks_and_documents_at_once_are_said() -> None:
     """The documents would count as missed, silently."""
     hits = {"a": [Hit("c1", "d1", 0.9), Hit("c2", "d2", 0.8)]}
     for grades, is_mixed in (({"c1": 1, "d2": 1}, True), ({"c1": 1}, False), ({"d2": 1, "d9": 1}, False)):
-        one = ranked(Asked(LabelledQuery("q", 1, "hum", grades), hits, frozenset()), None)
+        one = ranked(QueryHits(LabelledQuery("q", 1, "hum", grades), hits, frozenset()), None)
         assert one.is_mixed is is_mixed
         assert (
             any("chunks and documents at once" in note for note in notes(Evaluation([one], ["a"], [], [5]))) is is_mixed
@@ -154,7 +154,7 @@ def _cells(found: Evaluation) -> set[str]:
 def test_judgements_are_of_what_their_ids_match(grades: dict[str, int], by: Any, ids: list[str]) -> None:
     """Of documents where they name no chunk that was found; a document ranks as its best chunk."""
     hits = [Hit("c1", "d1", 0.9), Hit("c2", "d1", 0.8), Hit("c3", "d2", 0.7)]
-    one = ranked(Asked(LabelledQuery("q", 1, "?", grades), {"a": hits}, frozenset()), by)
+    one = ranked(QueryHits(LabelledQuery("q", 1, "?", grades), {"a": hits}, frozenset()), by)
     assert [item for item, _ in one.rankings["a"]] == ids
     assert one.rankings["a"][0][1] == 0.9
 

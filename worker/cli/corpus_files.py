@@ -204,7 +204,9 @@ def _check_ids(corpus: str, items: list[AnyItem]) -> None:
             raise InvalidJob("expected an id that no item before has", f"{join_path(corpus, i)}.id")
         for chunk_id, _ in item.to_embed():
             if chunk_id in chunks_seen:
-                taken = f"expected chunk ids that no chunk before has: {chunk_id} is in {chunks_seen[chunk_id]} already"
-                raise InvalidJob(taken, join_path(corpus, i))
+                problem = (
+                    f"expected chunk ids that no chunk before has: {chunk_id} is in {chunks_seen[chunk_id]} already"
+                )
+                raise InvalidJob(problem, join_path(corpus, i))
             chunks_seen[chunk_id] = item.id
         items_seen.add(item.id)

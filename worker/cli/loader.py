@@ -173,7 +173,11 @@ def _remaining(
     """
     stored = [] if records_only else connection.execute(_WORDS, ([*REFERENCE_TABLES],)).fetchall()
     unfolded = [table for table, _, _, is_folded in stored if not is_folded]
-    others = [(table, columns, of) for table, columns, of, _ in stored if language and of not in {None, language}]
+    other_language_tables = [
+        (table, columns, stored_language)
+        for table, columns, stored_language, _ in stored
+        if language and stored_language not in {None, language}
+    ]
     remaining = []
     if unfolded or (not folded and connection.execute(_COUNTED).fetchone() == (True,)):
         remaining += ["replace the workers of the older version, which does not fold accents in questions"]
@@ -181,9 +185,10 @@ def _remaining(
             remaining += [f"run the ALTER TABLE that 'retrieval-worker doctor' names for {', '.join(unfolded)}"]
         remaining += ["run 'retrieval-worker statistics', because words were counted with their accents"]
     remaining += [
-        f"{table} keeps the words of {of}: where they should be of {language}, stop the workers, run ALTER TABLE "
-        f"{table} {columns}, migrate again, set the language of its corpus, and run 'retrieval-worker statistics'"
-        for table, columns, of in others
+        f"{table} keeps the words of {stored_language}: where they should be of {language}, stop the workers, run "
+        f"ALTER TABLE {table} {columns}, migrate again, set the language of its corpus, and run "
+        "'retrieval-worker statistics'"
+        for table, columns, stored_language in other_language_tables
     ]
     return remaining
 
@@ -216,24 +221,24 @@ def reference_schema(
 
 
 def _known_language(connection: psycopg.Connection[Any], language: str | None) -> str:
-    known = [name for (name,) in connection.execute(_LANGUAGES).fetchall()]
-    if language is not None and language not in known:
-        raise WrongUsage(f"--language {language}: expected one of {', '.join(known)}")
+    languages = [name for (name,) in connection.execute(_LANGUAGES).fetchall()]
+    if language is not None and language not in languages:
+        raise WrongUsage(f"--language {language}: expected one of {', '.join(languages)}")
     return language or _LANGUAGE
 
 
-def _dimensions_to_install(connection: psycopg.Connection[Any], wanted: int | None) -> int:
+def _dimensions_to_install(connection: psycopg.Connection[Any], requested_dimensions: int | None) -> int:
     stored = {target.table: dimensions_of(connection, target.table) for target in _TARGETS.values()}
     installed = {table: size for table, size in stored.items() if size is not None}
-    if wanted is None:
+    if requested_dimensions is None:
         return next(iter(installed.values()), DIMENSIONS)
     for table, size in installed.items():
-        if size != wanted:
+        if size != requested_dimensions:
             raise WrongUsage(
-                f"--dimensions {wanted}: {table} holds embeddings of {size} dimensions: leave the option out, or drop "
-                "the reference tables, migrate and load again"
+                f"--dimensions {requested_dimensions}: {table} holds embeddings of {size} dimensions: leave the option "
+                "out, or drop the reference tables, migrate and load again"
             )
-    return wanted
+    return requested_dimensions
 
 
 def dimensions_of(connection: psycopg.Connection[Any], table: str) -> int | None:
@@ -255,7 +260,7 @@ def load(
     progress: Callable[[int], None] = lambda _: None,
     embed_with: Mapping[str, Sequence[str]] = EMBED_WITH,
     *,
-    again: bool = False,
+    embed_unchanged: bool = False,
 ) -> int:
     """Put a file's items into the reference tables of its corpus; items of the same id are replaced.
 
@@ -269,7 +274,7 @@ def load(
         embedder: makes the chunks' embeddings.
         progress: called with the number of chunks just written.
         embed_with: by corpus, the columns that are joined to a text when it is embedded.
-        again: embed unchanged chunks as well.
+        embed_unchanged: embed unchanged chunks as well.
 
     Returns:
         Number of chunks written.
@@ -289,7 +294,7 @@ def load(
         # An interrupted load goes on where it was: its rows are known to be of this embedder.
         recorded = embedders.identity(embedder, dimensions)
         embedders.store(connection, target.table, recorded)
-    is_same = not again and recorded is not None and embedders.disagreement(embedder, recorded) is None
+    is_same = not embed_unchanged and recorded is not None and embedders.disagreement(embedder, recorded) is None
     with ThreadPoolExecutor(_CORES) as pool:
         for batch in _batches(_writes(connection, file, columns, reuse=is_same)):
             texts = [text for write in batch for text in write.texts]
@@ -335,9 +340,9 @@ def _writes(
             changed = [i for i, chunk in enumerate(item.chunks) if same.get(chunk.id) != (chunk.text, texts[i])]
         starts = range(0, max(len(changed), 1), _CHUNKS_AT_ONCE)
         for start in starts:
-            part, is_last = changed[start : start + _CHUNKS_AT_ONCE], start == starts[-1]
-            done = len(part) + (len(texts) - len(changed) if is_last else 0)
-            yield _Write(item, part, [texts[i] for i in part], done, is_last)
+            positions, is_last = changed[start : start + _CHUNKS_AT_ONCE], start == starts[-1]
+            chunk_count = len(positions) + (len(texts) - len(changed) if is_last else 0)
+            yield _Write(item, positions, [texts[i] for i in positions], chunk_count, is_last)
 
 
 def _embedded_texts(
@@ -355,7 +360,7 @@ def _batches(writes: Iterable[_Write]) -> Iterator[list[_Write]]:
     """Yield writes together whose texts are embedded in one call."""
     batch: list[_Write] = []
     for write in writes:
-        if batch and sum(len(other.texts) for other in batch) + len(write.texts) > _CHUNKS_AT_ONCE:
+        if batch and sum(len(batched_write.texts) for batched_write in batch) + len(write.texts) > _CHUNKS_AT_ONCE:
             yield batch
             batch = []
         batch.append(write)
@@ -379,10 +384,10 @@ def check_rights(connection: psycopg.Connection[Any], root: str, owner: str, ten
     rows = connection.execute(_BELOW, (f"{root}/", root)).fetchall()
     for document_id, stored_owner, stored_tenant in rows:
         if (stored_owner, stored_tenant) != (owner, tenant):
-            of = f" of the tenant {stored_tenant}" if stored_tenant else ""
+            of_tenant = f" of the tenant {stored_tenant}" if stored_tenant else ""
             raise WrongUsage(
-                f"the document {document_id} belongs to {stored_owner}{of}: rename the folder {folder}, which begins "
-                "the ids of its documents; nothing is loaded"
+                f"the document {document_id} belongs to {stored_owner}{of_tenant}: rename the folder {folder}, which "
+                "begins the ids of its documents; nothing is loaded"
             )
     return [row[0] for row in rows]
 
@@ -406,8 +411,8 @@ def check_embedders(connection: psycopg.Connection[Any], files: Sequence[CorpusF
     """
     recorded = embedders.stored_by_table(connection)
     for corpus in remaining_rows(connection, files):
-        one = recorded.get(_TARGETS[corpus].table)
-        difference = None if one is None else embedders.disagreement(embedder, one)
+        recorded_identity = recorded.get(_TARGETS[corpus].table)
+        difference = None if recorded_identity is None else embedders.disagreement(embedder, recorded_identity)
         if difference is not None:
             raise WrongUsage(f"the corpus {corpus} has rows that these files do not replace: {difference}")
 
@@ -457,18 +462,18 @@ def check_chunk_ids(connection: psycopg.Connection[Any], files: Iterable[CorpusF
     documents = [item for file in files for item in file.items if isinstance(item, Document)]
     ids = [chunk_id for document in documents for chunk_id, _ in document.to_embed()]
     stored = dict(connection.execute(_OWNERS_OF_CHUNKS, (ids,)).fetchall()) if ids else {}
-    given: dict[str, str] = {}
+    loaded_holders: dict[str, str] = {}
     loaded: set[str] = set()
     for document in documents:
         loaded.add(document.id)
         for chunk_id, _ in document.to_embed():
-            holder = given.get(chunk_id) or stored.get(chunk_id, document.id)
-            if holder != document.id and (chunk_id in given or holder not in loaded):
+            holder = loaded_holders.get(chunk_id) or stored.get(chunk_id, document.id)
+            if holder != document.id and (chunk_id in loaded_holders or holder not in loaded):
                 raise WrongUsage(
                     f"the chunk id {chunk_id} of the document {document.id} belongs to the document {holder}: give it "
                     "another id; nothing is loaded"
                 )
-            given[chunk_id] = document.id
+            loaded_holders[chunk_id] = document.id
 
 
 def _store_document(cursor: psycopg.Cursor[Any], write: _Write, vectors: Iterator[Vector]) -> None:

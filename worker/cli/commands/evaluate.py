@@ -108,18 +108,18 @@ def evaluate(
         main = names[0]
     else:
         plan = plan_of(Choice(fusion, legs, transform, profile, mode), compare)
-        main, systems, deep = plan.main, plan.systems, _depth(depth, ks)
-        settings |= {"depth": deep, "by": unit or "what they match"}
+        main, systems, searched_depth = plan.main, plan.systems, _depth(depth, ks)
+        settings |= {"depth": searched_depth, "by": unit or "what they match"}
         evaluation = Evaluation((), [*systems], plan.pairs, ks, relevant_from)
-        with _answering(here=here, broker=broker, backend=backend, timeout=timeout) as (answering, known):
-            every, default = [*systems.values()], corpus or known[0]
-            questioner = Questioner(answering, every, default, deep, everybody, source, known)
+        with _answering(in_process=here, broker=broker, backend=backend, timeout=timeout) as (answering, known_corpora):
+            all_systems, default = [*systems.values()], corpus or known_corpora[0]
+            questioner = Questioner(answering, all_systems, default, searched_depth, everybody, source, known_corpora)
             evaluation = _measured(questioner, judged, evaluation, unit)
     title = f"{source.rpartition('/')[2]}: {len(judged)} {'query' if len(judged) == 1 else 'queries'}"
-    whole = document(evaluation, systems, settings, _about(source))
-    outputs.write(evaluation, main, title, whole)
+    evaluation_document = document(evaluation, systems, settings, _about(source))
+    outputs.write(evaluation, main, title, evaluation_document)
     if as_json:
-        write_json(whole)
+        write_json(evaluation_document)
     else:
         _show(console, title, evaluation, in_full=bool(compare or runs))
 
@@ -128,10 +128,10 @@ def evaluate(
 
 
 def _cut_offs(text: str) -> list[int]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() and 0 < len(part) <= 3 and int(part) for part in parts):  # noqa: PLR2004 -- digits
+    numbers = [number.strip() for number in text.split(",")]
+    if not all(number.isascii() and number.isdecimal() and 0 < len(number) <= 3 and int(number) for number in numbers):  # noqa: PLR2004 -- digits
         raise typer.BadParameter("expected numbers from 1 to 999, with commas: 5,10", param_hint="--k")
-    return sorted({*map(int, parts)})
+    return sorted({*map(int, numbers)})
 
 
 def _unit(text: str) -> Unit | None:
@@ -207,12 +207,14 @@ def _check_relevant(judged: Sequence[LabelledQuery], relevant_from: int, source:
 
 
 @contextlib.contextmanager
-def _answering(*, here: bool, broker: str, backend: str, timeout: float) -> Iterator[tuple[Answering, Sequence[str]]]:
+def _answering(
+    *, in_process: bool, broker: str, backend: str, timeout: float
+) -> Iterator[tuple[Answering, Sequence[str]]]:
     """Open what answers jobs: an engine of this process, or a worker; with the names of the settings' corpora."""
     from worker import settings as settings_module
     from worker.cli.evaluation.asking import InProcess, ThroughWorker
 
-    if here:
+    if in_process:
         with opened_engine() as (engine, settings):
             yield InProcess(engine, settings), [*settings.corpora]
         return
@@ -233,27 +235,27 @@ def _measured(
     """
     from worker.cli.evaluation.figures import ranked
 
-    found = []
+    ranked_queries = []
     try:
         with _wrong_lines_shown(questioner.source):
-            for asked in _with_progress(questioner.ask(queries), len(queries)):
-                found.append(ranked(asked, unit))  # noqa: PERF401 -- what was found is needed if this is interrupted
+            for query_hits in _with_progress(questioner.ask(queries), len(queries)):
+                ranked_queries.append(ranked(query_hits, unit))  # noqa: PERF401 -- what was found is needed if this is interrupted
     except (KeyboardInterrupt, RetrievalError):
-        if found:
-            title = f"stopped after {len(found)} of {len(queries)} queries, which have these figures"
-            _show(screen, title, replace(evaluation, ranked=found), in_full=False)
+        if ranked_queries:
+            title = f"stopped after {len(ranked_queries)} of {len(queries)} queries, which have these figures"
+            _show(screen, title, replace(evaluation, ranked=ranked_queries), in_full=False)
         raise
-    return replace(evaluation, ranked=found)
+    return replace(evaluation, ranked=ranked_queries)
 
 
 def _with_progress(items: Iterable[Any], total: int) -> Iterator[Any]:
     """Yield items under a bar, which appears with the first."""
-    with progress(screen) as shown:
+    with progress(screen) as progress_bars:
         bar = None
         for item in items:
             if bar is None:
-                bar = shown.add_task("queries", total=total)
-            shown.advance(bar)
+                bar = progress_bars.add_task("queries", total=total)
+            progress_bars.advance(bar)
             yield item
 
 

@@ -102,35 +102,35 @@ def migrate(
         if worker_password:
             set_worker_password(connection, worker_password)
         installed = None if records_only else dimensions_of(connection, "public.document_chunks")
-        both = []
+        index_pairs = []
         if index is not None:
-            with admin_connection(dsn) as watching, progress(screen) as shown:
-                both = index_over(connection, index, Watch(watching, _bars(shown)))
+            with admin_connection(dsn) as watching, progress(screen) as progress_bars:
+                index_pairs = index_over(connection, index, Watch(watching, _bars(progress_bars)))
     if as_json:
-        parts = ["records"] if records_only else ["records", "reference"]
-        indexes = {} if index is None else {"indexes": [asdict(one) for one in both]}
-        write_json({"installed": parts, "dimensions": installed, "remaining": remaining, **indexes})
+        installed_parts = ["records"] if records_only else ["records", "reference"]
+        indexes = {} if index is None else {"indexes": [asdict(pair) for pair in index_pairs]}
+        write_json({"installed": installed_parts, "dimensions": installed, "remaining": remaining, **indexes})
         return
     console.print("the schema is installed")
     for step in remaining:
         console.print(f"still to do: {step}", soft_wrap=True)
-    for one in both:
-        sizes = f"{one.bytes / 2**20:,.1f} MB, beside {one.old} of {one.old_bytes / 2**20:,.1f} MB"
-        console.print(f"{one.table} has an index over {index}: {sizes}", soft_wrap=True)
-    if both:
+    for pair in index_pairs:
+        sizes = f"{pair.bytes / 2**20:,.1f} MB, beside {pair.old} of {pair.old_bytes / 2**20:,.1f} MB"
+        console.print(f"{pair.table} has an index over {index}: {sizes}", soft_wrap=True)
+    if index_pairs:
         chosen = 'set index = "vector" for its corpora, ' if index == "vector" else ""
-        commands = "; ".join(f"DROP INDEX CONCURRENTLY {one.old}" for one in both)
+        commands = "; ".join(f"DROP INDEX CONCURRENTLY {pair.old}" for pair in index_pairs)
         console.print(f"{chosen}restart the workers, then drop the old ones: {commands}", soft_wrap=True)
 
 
-def _bars(shown: Progress) -> Callable[[str, str, int, int], None]:
+def _bars(progress_bars: Progress) -> Callable[[str, str, int, int], None]:
     """Show each phase of each build as a bar: it counts the table's blocks."""
     bars: dict[tuple[str, str], TaskID] = {}
 
-    def show(table: str, phase: str, done: int, total: int) -> None:
+    def show(table: str, phase: str, blocks_done: int, total: int) -> None:
         if (table, phase) not in bars:
-            bars[table, phase] = shown.add_task(f"indexing {table}, {phase}", total=None)
-        shown.update(bars[table, phase], completed=done, total=total or None)
+            bars[table, phase] = progress_bars.add_task(f"indexing {table}, {phase}", total=None)
+        progress_bars.update(bars[table, phase], completed=blocks_done, total=total or None)
 
     return show
 

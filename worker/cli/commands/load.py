@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from worker.adapters.providers.embedder import Embedder
     from worker.cli.corpus_files import CorpusFile, Document
-    from worker.cli.documents.folders import Found, Rights, Window
+    from worker.cli.documents.folders import FolderFiles, Rights, Window
     from worker.settings import Settings
 
 _NAMED = 5
@@ -76,50 +76,56 @@ def load(
     from worker.cli import corpus_files, loader, sample_vectors
     from worker.cli.documents.folders import ITEMS, Rights, check_places
 
-    given = places or [*corpus_files.SAMPLES.values()]
-    roots = [place for place in given if place.is_dir() or place.suffix.lower() not in ITEMS]
+    sources = places or [*corpus_files.SAMPLES.values()]
+    roots = [place for place in sources if place.is_dir() or place.suffix.lower() not in ITEMS]
     check_places(roots)
     if roots and not owner:
         raise WrongUsage("name the user who owns the documents: --owner alice")
     if tenant == "" or (roots and visibility == "tenant" and tenant is None):
         raise WrongUsage("name the tenant of the owner: --tenant acme")
-    contents = [corpus_files.read(place) for place in given if place not in roots]
+    contents = [corpus_files.read(place) for place in sources if place not in roots]
     loaded = settings.load_unconnected()
-    made = embedder.make(loaded.embedder)
-    model = sample_vectors.known(made)
+    embedding_model = embedder.make(loaded.embedder)
+    model = sample_vectors.known(embedding_model)
     columns = loader.columns_to_embed(loaded.corpora)
-    window = _window(made, columns["documents"])
+    window = _window(embedding_model, columns["documents"])
     shown_on = screen if as_json or roots else console
-    found, documents = _read(roots, Rights(owner, tenant, visibility, grant or ()), window, shown_on)
+    folder_files, documents = _read(roots, Rights(owner, tenant, visibility, grant or ()), window, shown_on)
     contents += [corpus_files.CorpusFile("documents", tuple(documents))] if documents else []
-    with admin_connection(dsn) as connection, progress(shown_on) as shown:
-        stored = [one for root in roots for one in loader.check_rights(connection, _document_root(root), owner, tenant)]
-        vanished = [one for one in stored if one not in found.paths]
+    with admin_connection(dsn) as connection, progress(shown_on) as progress_bars:
+        stored = [
+            document_id
+            for root in roots
+            for document_id in loader.check_rights(connection, _document_root(root), owner, tenant)
+        ]
+        vanished = [document_id for document_id in stored if document_id not in folder_files.paths]
         loader.check_chunk_ids(connection, contents)
         loader.check_embedders(connection, contents, model)
         for content in [] if dry_run else contents:
-            bar = shown.add_task(f"loading {content.corpus}", total=content.chunks)
-            loader.load(connection, content, model, partial(shown.advance, bar), columns, again=again)
+            bar = progress_bars.add_task(f"loading {content.corpus}", total=content.chunks)
+            loader.load(connection, content, model, partial(progress_bars.advance, bar), columns, embed_unchanged=again)
         if prune and not dry_run:
             loader.delete_documents(connection, vanished)
         uncounted = None if dry_run else _count_words(connection, loaded, contents)
     report = {
-        "loaded": [{"corpus": one.corpus, "items": len(one.items), "chunks": one.chunks} for one in contents],
-        **_unread_texts(made, contents, columns),
-        "unread": found.unread,
-        "empty_pages": found.empty_pages,
-        "others": dict(found.others),
+        "loaded": [
+            {"corpus": content.corpus, "items": len(content.items), "chunks": content.chunks} for content in contents
+        ],
+        **_unread_texts(embedding_model, contents, columns),
+        "unread": folder_files.unread,
+        "empty_pages": folder_files.empty_pages,
+        "others": dict(folder_files.other_kinds),
         "vanished": vanished,
     }
     if as_json:
         write_json(report)
     else:
         _tell(report, prune=prune, dry_run=dry_run)
-    for document_id, reason in found.unread.items():
+    for document_id, reason in folder_files.unread.items():
         complain(f"{document_id}: {reason}")
     if uncounted:
         raise uncounted
-    if found.unread:
+    if folder_files.unread:
         raise typer.Exit(1)
 
 
@@ -141,19 +147,19 @@ def _window(embedder: Embedder, columns: Sequence[str]) -> Window:
     return Window(embedder.encoder.count, min(embedder.encoder.window, TOKENS), columns)
 
 
-def _read(roots: Sequence[Path], rights: Rights, window: Window, shown_on: Any) -> tuple[Found, list[Document]]:
+def _read(roots: Sequence[Path], rights: Rights, window: Window, shown_on: Any) -> tuple[FolderFiles, list[Document]]:
     """Read folders and documents."""
     from worker.cli.documents import folders, reading
 
-    found = folders.Found()
+    folder_files = folders.FolderFiles()
     if not roots:
-        return found, []
+        return folder_files, []
     reading.check_installed()
     for root in roots:
-        folders.find(root, found)
-    with progress(shown_on) as shown:
-        bar = shown.add_task("reading files", total=len(found.paths))
-        return found, folders.read(found, rights, window, partial(shown.advance, bar))
+        folders.find(root, folder_files)
+    with progress(shown_on) as progress_bars:
+        bar = progress_bars.add_task("reading files", total=len(folder_files.paths))
+        return folder_files, folders.read(folder_files, rights, window, partial(progress_bars.advance, bar))
 
 
 def _unread_texts(
@@ -188,11 +194,11 @@ def _count_words(connection: Any, settings: Settings, contents: Sequence[CorpusF
 
 def _tell(report: dict[str, Any], *, prune: bool, dry_run: bool) -> None:
     would, are = ("would be ", "would be") if dry_run else ("", "are")
-    for one in report["loaded"] or [{"corpus": "documents", "items": 0, "chunks": 0}]:
-        console.print(f"{one['chunks']} chunks of {one['items']} {one['corpus']} {are} loaded")
+    for row in report["loaded"] or [{"corpus": "documents", "items": 0, "chunks": 0}]:
+        console.print(f"{row['chunks']} chunks of {row['items']} {row['corpus']} {are} loaded")
     if report["too_long"]:
         console.print(
-            f"{report['too_long']} of {sum(one['chunks'] for one in report['loaded'])} chunks are longer than the "
+            f"{report['too_long']} of {sum(row['chunks'] for row in report['loaded'])} chunks are longer than the "
             "embedder reads: their ends are not in their embeddings",
             soft_wrap=True,
         )
@@ -205,10 +211,10 @@ def _tell(report: dict[str, Any], *, prune: bool, dry_run: bool) -> None:
     for document_id, pages in report["empty_pages"].items():
         console.print(f"{document_id}: {pages} pages without text", soft_wrap=True)
     if report["others"]:
-        others = ", ".join(f"{count} {kind}" for kind, count in sorted(report["others"].items()))
-        console.print(f"not read, being of other kinds: {others}", soft_wrap=True)
+        other_kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(report["others"].items()))
+        console.print(f"not read, being of other kinds: {other_kinds}", soft_wrap=True)
     if report["vanished"]:
         names = report["vanished"][:_NAMED]
-        more = f" and {len(report['vanished']) - len(names)} more" if len(report["vanished"]) > len(names) else ""
-        done = f"{would}deleted" if prune else "still there: --prune deletes them"
-        console.print(f"without a file, {done}: {', '.join(names)}{more}", soft_wrap=True)
+        rest_note = f" and {len(report['vanished']) - len(names)} more" if len(report["vanished"]) > len(names) else ""
+        fate = f"{would}deleted" if prune else "still there: --prune deletes them"
+        console.print(f"without a file, {fate}: {', '.join(names)}{rest_note}", soft_wrap=True)

@@ -308,9 +308,9 @@ def tune(
     if method and method not in _METHODS:
         raise typer.BadParameter(f"expected {' or '.join(_METHODS)}", param_hint="--method")
 
-    named = is_named(caller, claims, token)
+    has_caller = is_named(caller, claims, token)
     with opened_engine() as (engine, settings):
-        owner = principal_of(settings, caller, claims, token).owner if named else None
+        owner = principal_of(settings, caller, claims, token).owner if has_caller else None
         tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method or None, k=k)
     if as_json:
         write_json({"k": k, "needed": ENOUGH, **asdict(tuned)})

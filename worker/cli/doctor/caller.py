@@ -58,14 +58,16 @@ def _seen(settings: Settings, database: Database, caller: Principal, name: str) 
         most=_MOST,
     )
     (((rows, documents, missing),),) = database.read(caller, [(counted.as_bytes(None), {})], _SECONDS, corpora=[name])
-    stated = ", ".join(f"{setting} = {value!r}" for setting, value in caller.settings)
+    stated_settings = ", ".join(f"{setting} = {value!r}" for setting, value in caller.settings)
     if not rows:
-        return Finding("advice", f"caller in {name}", f"sees no row: its policies are asked with {stated}")
-    most = f"{rows:,}{'+' if rows == _MOST else ''} rows of {documents:,} documents"
+        return Finding("advice", f"caller in {name}", f"sees no row: its policies are asked with {stated_settings}")
+    visible_rows = f"{rows:,}{'+' if rows == _MOST else ''} rows of {documents:,} documents"
     if missing:
         cure = "embed those, or no search by meaning finds them"
-        return Finding("advice", f"caller in {name}", f"sees {most}, {missing:,} of them without an embedding: {cure}")
-    return Finding("ok", f"caller in {name}", f"sees {most}, each with an embedding")
+        return Finding(
+            "advice", f"caller in {name}", f"sees {visible_rows}, {missing:,} of them without an embedding: {cure}"
+        )
+    return Finding("ok", f"caller in {name}", f"sees {visible_rows}, each with an embedding")
 
 
 def _searched(settings: Settings, database: Database, engine: Engine, caller: Principal, name: str) -> Finding:
@@ -83,8 +85,8 @@ def _searched(settings: Settings, database: Database, engine: Engine, caller: Pr
     took = 1000 * (time.perf_counter() - start)
     chunks = [chunk for result in answer["results"].values() for chunk in result["chunks"]]
     place = next((rank for rank, chunk in enumerate(chunks, 1) if sentence in chunk["text"]), None)
-    said = f"one search by meaning for a sentence of a row that it sees: {len(chunks)} chunks in {took:.0f} ms"
+    summary = f"one search by meaning for a sentence of a row that it sees: {len(chunks)} chunks in {took:.0f} ms"
     if place is None:
         cure = "compare the embedder with the corpus, and its max_distance"
-        return Finding("advice", subject, f"{said}, and none holds the sentence: {cure}")
-    return Finding("ok", subject, f"{said}, number {place} holds it. Whether answers are right is not judged")
+        return Finding("advice", subject, f"{summary}, and none holds the sentence: {cure}")
+    return Finding("ok", subject, f"{summary}, number {place} holds it. Whether answers are right is not judged")

@@ -86,10 +86,10 @@ def metrics_findings(settings: Settings) -> Iterator[Finding]:
             link.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             link.bind(address)
     except OSError as error:
-        taken = error.errno == errno.EADDRINUSE
+        is_port_taken = error.errno == errno.EADDRINUSE
         text = f"the setting metrics.port: {where.address} port {where.port}: {error.strerror}"
         cure = ": unless a running worker serves it, choose another port"
-        yield Finding("advice" if taken else "problem", "metrics", text + cure if taken else text)
+        yield Finding("advice" if is_port_taken else "problem", "metrics", text + cure if is_port_taken else text)
 
 
 def principal_findings(settings: Settings) -> Iterator[Finding]:

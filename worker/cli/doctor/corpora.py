@@ -146,10 +146,13 @@ def corpus_findings(
 
 def _rows(connection: psycopg.Connection[Any], subject: str, corpus: CorpusSettings, types: CorpusTypes) -> Finding:
     """Report the rows of a corpus as Postgres estimates them: policies may hide the rows themselves from the worker."""
-    unknown = [table for (table,) in connection.execute(_NEVER_ANALYSED, ([*types.storage],)).fetchall()]
-    if unknown:
-        others = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        text = f"{unknown[0]}{others} was never analysed, so plans rest on guesses of its rows: ANALYZE {unknown[0]}"
+    unanalysed = [table for (table,) in connection.execute(_NEVER_ANALYSED, ([*types.storage],)).fetchall()]
+    if unanalysed:
+        rest_note = f" and {len(unanalysed) - 1} more" if len(unanalysed) > 1 else ""
+        text = (
+            f"{unanalysed[0]}{rest_note} was never analysed, so plans rest on guesses of its rows: "
+            f"ANALYZE {unanalysed[0]}"
+        )
         return Finding("advice", subject, text)
     row = connection.execute(estimated_rows(types.storage)).fetchone()
     if row and row[0]:
@@ -234,40 +237,45 @@ def _full_text(
     """Report the findings on full-text search; a view (no table) has neither columns nor indexes of its own."""
     column = corpus.columns.text_search
     below = f", as its columns are called below the view {corpus.table}" if table is None else ""
-    named = _holders(connection, corpus, table, column or corpus.columns.text)
+    holders = _holders(connection, corpus, table, column or corpus.columns.text)
     if column is None:
         reading = types.reading or TextReading(corpus.language, corpus.language)
         commands = "; ".join(
             f"ALTER TABLE {holder} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
             f"({reading.vector(sql.SQL(text)).as_string(connection)}) STORED; "
             f"CREATE INDEX ON {holder} USING gin (text_search)"
-            for holder, text in named
+            for holder, text in holders
         )
         commands = commands or f"Add one to the table that holds the column {corpus.columns.text}"
-        shown = f"show it in the view {corpus.table} and map" if table is None else "map"
+        mapping_step = f"show it in the view {corpus.table} and map" if table is None else "map"
         yield Finding(
             "advice",
             subject,
             "no column for full-text search is mapped: the sparse leg parses every visible text again. "
-            f"{commands}{below}; then {shown} columns.text_search (docs/full-text.md)",
+            f"{commands}{below}; then {mapping_step} columns.text_search (docs/full-text.md)",
         )
         return
-    for holder, own in named:
+    for holder, holder_column in holders:
         if not _has_index(connection, holder, "gin"):
             (kind,) = connection.execute(_IS_PARTITIONED, (holder,)).fetchone() or (False,)
-            how = "" if kind else "CONCURRENTLY "
-            yield Finding("advice", subject, f"no GIN index: CREATE INDEX {how}ON {holder} USING gin ({own}){below}")
-        made_by = _expression(connection, holder, own)
+            concurrently = "" if kind else "CONCURRENTLY "
+            yield Finding(
+                "advice",
+                subject,
+                f"no GIN index: CREATE INDEX {concurrently}ON {holder} USING gin ({holder_column}){below}",
+            )
+        made_by = _expression(connection, holder, holder_column)
         languages = sorted({*_CONFIGURATION.findall(made_by)})
         if languages and corpus.language not in languages:
             yield Finding(
                 "advice",
                 subject,
-                f"{own} is made by {' and '.join(languages)}, and queries are read by {corpus.language}, so that other "
-                f"forms of a word are not found: {subject.replace(' ', '.').replace('corpus', 'corpora')}.language = "
+                f"{holder_column} is made by {' and '.join(languages)}, and queries are read by {corpus.language}, so "
+                "that other forms of a word are not found: "
+                f"{subject.replace(' ', '.').replace('corpus', 'corpora')}.language = "
                 f'"{languages[0]}", or make the column by {corpus.language}',
             )
-        yield from _unfolded(connection, subject, holder, own, made_by)
+        yield from _unfolded(connection, subject, holder, holder_column, made_by)
     if types.reading is not None and not types.reading.signature_fits:
         signature = corpus.columns.text_signature
         yield Finding(
@@ -364,5 +372,5 @@ def _holders(
 
 
 def _has_index(connection: psycopg.Connection[Any], table: str, method: str) -> bool:
-    found = connection.execute(_INDEX, (table, method)).fetchone()
-    return bool(found and found[0])
+    row = connection.execute(_INDEX, (table, method)).fetchone()
+    return bool(row and row[0])

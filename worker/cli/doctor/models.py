@@ -61,9 +61,9 @@ def part_findings(settings: Settings) -> Iterator[Finding]:
         "reranker": lambda: _reranker(settings),
         "artifacts": lambda: _artifacts(settings),
     }
-    for part, use in uses.items():
-        if part not in missing:
-            yield _used(part, use)
+    for part_name, use in uses.items():
+        if part_name not in missing:
+            yield _used(part_name, use)
     idle = [name for name, profile in settings.profiles.items() if needs_model(profile)]
     if settings.language_model.kind == "none" and idle:
         advice = f"jobs that name the profile {' or '.join(idle)} are refused: each needs one (language_model.kind)"
@@ -78,24 +78,26 @@ _PLACES = {
 """Part → the settings that lead to its server."""
 
 
-def _used(part: str, use: Callable[[], str]) -> Finding:
+def _used(part_name: str, use: Callable[[], str]) -> Finding:
     try:
-        return Finding("ok", part, use())
+        return Finding("ok", part_name, use())
     except SettingsError as error:
-        return Finding("problem", part, error.message)
+        return Finding("problem", part_name, error.message)
     except RetrievalError as error:
-        return Finding("advice", part, f"{error.message}. Jobs that need it wait for it{_PLACES.get(part, '')}")
+        return Finding(
+            "advice", part_name, f"{error.message}. Jobs that need it wait for it{_PLACES.get(part_name, '')}"
+        )
 
 
 def _embedder(settings: Settings) -> str:
     embedder = make_embedder(settings.embedder)
-    before, start = _memory(), time.perf_counter()
+    memory_before, start = _memory(), time.perf_counter()
     embedder.embed([_WORD], dimensions=max(corpus.dimensions for corpus in settings.corpora.values()))
-    said = f"{embedder.name} {embedder.version} embeds"
+    summary = f"{embedder.name} {embedder.version} embeds"
     if not isinstance(embedder, LocalEmbedder):
-        return said
-    took, memory = time.perf_counter() - start, (_memory() - before) / 2**20
-    return f"{said}: loaded in {took:.1f} s, {memory:.0f} MB in each worker process"
+        return summary
+    took, memory = time.perf_counter() - start, (_memory() - memory_before) / 2**20
+    return f"{summary}: loaded in {took:.1f} s, {memory:.0f} MB in each worker process"
 
 
 def _memory() -> int:
@@ -153,12 +155,14 @@ def _told_apart(subject: str, embedder: Embedder, rows: StoredSample) -> Iterato
         )
         return
     sentences = [longest_sentence(text) for text in rows.texts]
-    found, alike = own_found(embedder.embed(sentences, dimensions=rows.vectors.shape[1], is_query=True), rows.vectors)
-    if found < _OWN:
+    found_share, alike = own_found(
+        embedder.embed(sentences, dimensions=rows.vectors.shape[1], is_query=True), rows.vectors
+    )
+    if found_share < _OWN:
         yield Finding(
             "advice",
             subject,
-            f"{embedder.name} finds only {found:.0%} of {len(sentences)} chunks by a sentence of their own (mean "
+            f"{embedder.name} finds only {found_share:.0%} of {len(sentences)} chunks by a sentence of their own (mean "
             f"cosine of two chunks {alike:.2f}): it may not know their language, or chunks are alike. Try another",
         )
 
@@ -186,21 +190,21 @@ def longest_sentence(text: str) -> str:
 
 def _sampled(subject: str, embedder: Embedder, rows: StoredSample) -> Finding:
     """Compare stored vectors of a table that others filled with those that the settings' embedder makes."""
-    named = f"{embedder.name} {embedder.version}"
-    unknown = f"it is not recorded which embedder made its vectors, and {named} embeds queries"
+    embedder_name = f"{embedder.name} {embedder.version}"
+    doubt = f"it is not recorded which embedder made its vectors, and {embedder_name} embeds queries"
     if not rows.texts:
-        return Finding("advice", subject, f"{unknown}: no row with text and vector is visible (--as names a caller)")
+        return Finding("advice", subject, f"{doubt}: no row with text and vector is visible (--as names a caller)")
     width = rows.vectors.shape[1]
-    own = embedder.embed(rows.texts, dimensions=width)
-    found = float(np.median(cosines(own, rows.vectors)))
-    measured = f"median cosine {found:.2f} over {len(rows.texts)} stored texts"
-    if found >= AGREE:
-        return Finding("ok", subject, f"its vectors agree with {named}: {measured}")
-    if unrelated(own, rows.vectors):
+    own_vectors = embedder.embed(rows.texts, dimensions=width)
+    median_cosine = float(np.median(cosines(own_vectors, rows.vectors)))
+    measured = f"median cosine {median_cosine:.2f} over {len(rows.texts)} stored texts"
+    if median_cosine >= AGREE:
+        return Finding("ok", subject, f"its vectors agree with {embedder_name}: {measured}")
+    if unrelated(own_vectors, rows.vectors):
         reason = foreign(embedder, rows.vectors)
         return Finding("problem", subject, f"jobs can't search it by text: {reason} ({measured})")
     cure = "if other text was embedded, such as titles, name its columns in embed_with"
-    return Finding("advice", subject, f"{unknown}, which does not agree with them ({measured}): {cure}")
+    return Finding("advice", subject, f"{doubt}, which does not agree with them ({measured}): {cure}")
 
 
 def _language_model(settings: Settings) -> str:
@@ -212,10 +216,10 @@ def _language_model(settings: Settings) -> str:
 
 
 def _reranker(settings: Settings) -> str:
-    made = rerankers(settings, None)
-    for reranker in made.values():
+    profile_rerankers = rerankers(settings, None)
+    for reranker in profile_rerankers.values():
         reranker.scores(_WORD, [_WORD])
-    return ", ".join(reranker.name for reranker in made.values()) or "none is named by a profile"
+    return ", ".join(reranker.name for reranker in profile_rerankers.values()) or "none is named by a profile"
 
 
 def _artifacts(settings: Settings) -> str:

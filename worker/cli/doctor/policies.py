@@ -52,8 +52,8 @@ def policy_findings(
         quoted: its table, as SQL.
     """
     subject, mapped = f"corpus {name}", set(settings.principal.settings.values())
-    own = oid_of(connection, quoted)
-    relations, functions = reach(connection, [*types.protection.governed] or [own or 0])
+    table_oid = oid_of(connection, quoted)
+    relations, functions = reach(connection, [*types.protection.governed] or [table_oid or 0])
     empty = connection.execute(_SHOWS_NOTHING, (quoted, [*relations])).fetchall()
     for is_own, table in empty:
         effect = "so every answer is empty" if is_own else "so what the corpus's policies read there is empty"
@@ -62,13 +62,13 @@ def policy_findings(
     values = {"relations": [*relations], "functions": [*functions]}
     conditions = connection.execute(_CONDITIONS, values).fetchall()
     unmapped = {
-        (reader, read.lower())
+        (reader, setting_name.lower())
         for reader, text in conditions
-        for read in _READS.findall(text)
-        if read.lower() not in mapped and not read.lower().startswith("retrieval.")
+        for setting_name in _READS.findall(text)
+        if setting_name.lower() not in mapped and not setting_name.lower().startswith("retrieval.")
     }
-    for reader, read in sorted(unmapped):
-        text = f"{reader} reads the setting {read}, to which principal.settings maps no claim"
+    for reader, setting_name in sorted(unmapped):
+        text = f"{reader} reads the setting {setting_name}, to which principal.settings maps no claim"
         yield Finding("advice", subject, text)
     is_read = any(f"'{setting}'" in text.lower() for _, text in conditions for setting in mapped)
     # What the text of a function's body calls is not followed: it may read one.

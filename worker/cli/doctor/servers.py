@@ -103,13 +103,13 @@ def clock_findings(settings: Settings, clock: Callable[[], float]) -> Iterator[F
     late: dict[str, float] = {}
     dsn = settings.database_connection_string.get_secret_value()
     with contextlib.suppress(RetrievalError), translated_errors(), connected(dsn) as connection:
-        (now,) = connection.execute(_NOW).fetchone() or (clock(),)
-        late["Postgres"] = now - clock()
-    now = redis_time(settings.broker_url)
-    if now is not None:
-        late["Redis"] = now - clock()
-    most = max(2, settings.principal.token.leeway_seconds)
-    wrong = {name: seconds for name, seconds in late.items() if abs(seconds) > most}
+        (server_time,) = connection.execute(_NOW).fetchone() or (clock(),)
+        late["Postgres"] = server_time - clock()
+    server_time = redis_time(settings.broker_url)
+    if server_time is not None:
+        late["Redis"] = server_time - clock()
+    tolerance = max(2, settings.principal.token.leeway_seconds)
+    wrong = {name: seconds for name, seconds in late.items() if abs(seconds) > tolerance}
     if wrong:
         seconds = max(wrong.values(), key=abs)
         yield Finding(
@@ -134,8 +134,8 @@ def holding_findings(settings: Settings) -> Iterator[Finding]:
 
 def _records(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
     """Report that runs can't be recorded: tables are missing, or the role lacks privileges that only such jobs need."""
-    there, granted, role = connection.execute(_RECORDS, ([*RECORDS],)).fetchone() or (True, True, "")
-    if not there:
+    tables_exist, granted, role = connection.execute(_RECORDS, ([*RECORDS],)).fetchone() or (True, True, "")
+    if not tables_exist:
         yield Finding(
             "advice",
             "records",
@@ -168,25 +168,26 @@ def standby_findings(settings: Settings) -> Iterator[Finding]:
         yield from _lag(connection, standby.standby.max_lag_seconds)
 
 
-def _lag(connection: psycopg.Connection[Any], most: float) -> Iterator[Finding]:
+def _lag(connection: psycopg.Connection[Any], max_lag: float) -> Iterator[Finding]:
     (lag,) = connection.execute(*LAG).fetchone() or (None,)
     in_recovery, silence = connection.execute(_RECOVERY).fetchone() or (False, 0)
     if not in_recovery:
         yield Finding("advice", "standby", "DATABASE_READ_CONNECTION_STRING leads to a primary: no standby answers")
-    elif lag is None or lag > most:
+    elif lag is None or lag > max_lag:
         behind = "by an unknown time" if lag is None else f"{lag:.1f} s"
         yield Finding(
             "advice",
             "standby",
-            f"it is behind its primary, {behind}: more than standby.max_lag_seconds ({most:g}), so searches ask the "
+            f"it is behind its primary, {behind}: more than standby.max_lag_seconds ({max_lag:g}), so searches ask the "
             "primary",
         )
     else:
         yield Finding("ok", "standby", f"it answers searches, and is {lag:.1f} s behind its primary")
-    if in_recovery and not 0 < silence <= most:
+    if in_recovery and not 0 < silence <= max_lag:
         yield Finding(
             "advice",
             "standby",
             f"wal_receiver_timeout is {silence:g} s there: a dead connection to its primary is noticed only then, and "
-            f"its answers may be as old. ALTER SYSTEM SET wal_receiver_timeout = '{most * 1000:.0f}ms', and reload it",
+            f"its answers may be as old. ALTER SYSTEM SET wal_receiver_timeout = '{max_lag * 1000:.0f}ms', and reload "
+            "it",
         )

@@ -67,23 +67,23 @@ class Window:
 
 
 @dataclass(slots=True)
-class Found:
+class FolderFiles:
     """Documents of a folder.
 
     Attributes:
         paths: files to read, by the ids of their documents.
-        others: numbers of files of other kinds, by their endings; `symbolic links` among them.
+        other_kinds: numbers of files of other kinds, by their endings; `symbolic links` among them.
         unread: reasons why files are not read, by the ids of their documents.
         empty_pages: numbers of pages without text, by the ids of their documents.
     """
 
     paths: dict[str, Path] = field(default_factory=dict)
-    others: Counter[str] = field(default_factory=Counter)
+    other_kinds: Counter[str] = field(default_factory=Counter)
     unread: dict[str, str] = field(default_factory=dict)
     empty_pages: dict[str, int] = field(default_factory=dict)
 
 
-def find(place: Path, folder_files: Found) -> None:
+def find(place: Path, folder_files: FolderFiles) -> None:
     """Find the documents below a folder, or the one file named; no hidden ones, and no symbolic link is followed.
 
     The id of a document is its path, from the name of the folder on.
@@ -92,9 +92,9 @@ def find(place: Path, folder_files: Found) -> None:
     for path in [place] if place.is_file() else _files(place):
         document_id = path.relative_to(place.parent.parent if path == place else place.parent).as_posix()
         if path.is_symlink():
-            folder_files.others["symbolic links"] += 1
+            folder_files.other_kinds["symbolic links"] += 1
         elif path.suffix.lower() not in KINDS:
-            folder_files.others[path.suffix.lower() or "without an ending"] += 1
+            folder_files.other_kinds[path.suffix.lower() or "without an ending"] += 1
         else:
             folder_files.paths[document_id] = path
             if reason := _refusal(path, document_id):
@@ -124,7 +124,7 @@ def _refusal(path: Path, document_id: str) -> str:
     return f"its path is longer than {_LONGEST_ID} bytes" if long else ""
 
 
-def read(folder_files: Found, rights: Rights, window: Window, progress: Callable[[], None]) -> list[Document]:
+def read(folder_files: FolderFiles, rights: Rights, window: Window, progress: Callable[[], None]) -> list[Document]:
     """Read the documents that were found, and add to `folder_files` which could not be read.
 
     Args:

@@ -64,8 +64,8 @@ class ThroughWorker:
 
     def answers(self, jobs: Sequence[AnyJob]) -> Iterator[AnyAnswer | Refusal]:
         """Yield the answer of each job; all are put on the queue first."""
-        sent = [self._enqueue(self._client, job, self._timeout) for job in jobs]
-        for task_id in sent:
+        task_ids = [self._enqueue(self._client, job, self._timeout) for job in jobs]
+        for task_id in task_ids:
             try:
                 yield self._wait(self._client, task_id, self._timeout)
             except (InvalidJob, NotAuthorised) as error:
@@ -105,7 +105,7 @@ class _Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryHits:
     """Chunks found for one query, by system.
 
     Attributes:
@@ -130,7 +130,7 @@ class Questioner:
         depth: number of chunks to ask for, 1-50.
         claims: claims of the caller of queries that name none; None: no caller.
         source: the file of the queries, for errors.
-        known: names of corpora that are there; whether others are, the answers say.
+        known_corpora: names of corpora that are there; whether others are, the answers say.
     """
 
     answering: Answering
@@ -139,9 +139,9 @@ class Questioner:
     depth: int
     claims: Mapping[str, Any] | None
     source: str
-    known: Collection[str] = ()
+    known_corpora: Collection[str] = ()
 
-    def ask(self, queries: Sequence[LabelledQuery]) -> Iterator[Asked]:
+    def ask(self, queries: Sequence[LabelledQuery]) -> Iterator[QueryHits]:
         """Yield what each query finds, in their order, a few asked at a time.
 
         Raises:
@@ -160,22 +160,28 @@ class Questioner:
         Raises:
             WrongLines: some are not there; it has a sentence for each line that names one.
         """
-        first: dict[str, LabelledQuery] = {}
+        first_queries: dict[str, LabelledQuery] = {}
         for query in queries:
-            if query.corpus and query.corpus not in self.known:
-                first.setdefault(query.corpus, query)
-        requests = [self._request(query, self.systems[0]) for query in first.values()]
-        unknown = {}
-        for request, answer in zip(requests, self.answering.answers([one.job for one in requests]), strict=True):
+            if query.corpus and query.corpus not in self.known_corpora:
+                first_queries.setdefault(query.corpus, query)
+        requests = [self._request(query, self.systems[0]) for query in first_queries.values()]
+        corpus_problems = {}
+        for request, answer in zip(
+            requests, self.answering.answers([request.job for request in requests]), strict=True
+        ):
             if isinstance(answer, InvalidJob):
                 path, _, expected = answer.message.partition(": ")
                 if of_line(path) == "corpus":
-                    unknown[request.query.corpus] = f"corpus: {expected}"
-        lines = [f"line {query.line}: {unknown[query.corpus]}" for query in queries if query.corpus in unknown]
+                    corpus_problems[request.query.corpus] = f"corpus: {expected}"
+        lines = [
+            f"line {query.line}: {corpus_problems[query.corpus]}"
+            for query in queries
+            if query.corpus in corpus_problems
+        ]
         if lines:
             raise WrongLines(self.source, lines, len(queries))
 
-    def _ask(self, queries: Sequence[LabelledQuery]) -> Iterator[Asked]:
+    def _ask(self, queries: Sequence[LabelledQuery]) -> Iterator[QueryHits]:
         """Ask some queries; the contextual leg's second jobs are made from the answers to its first ones."""
         requests = [self._request(query, system) for query in queries for system in self._systems_of(query)]
         answers = self._answers(requests)
@@ -185,14 +191,16 @@ class Questioner:
             if request.system.is_contextual and isinstance(request.job, RetrieveHybrid)
             if (job := contextual_job(request.job, answer)) is not None
         ]
-        done = [pair for pair in zip(requests, answers, strict=True) if not pair[0].system.is_contextual]
-        done += zip(second, self._answers(second), strict=True)
+        answered_requests = [pair for pair in zip(requests, answers, strict=True) if not pair[0].system.is_contextual]
+        answered_requests += zip(second, self._answers(second), strict=True)
         for query in queries:
-            found = [(request.system, answer) for request, answer in done if request.query is query]
-            yield Asked(
+            system_answers = [
+                (request.system, answer) for request, answer in answered_requests if request.query is query
+            ]
+            yield QueryHits(
                 query,
-                {system.name: hits_of(system, answer) for system, answer in found},
-                frozenset(code for _, answer in found for code in answer.degraded),
+                {system.name: hits_of(system, answer) for system, answer in system_answers},
+                frozenset(code for _, answer in system_answers for code in answer.degraded),
             )
 
     def _systems_of(self, query: LabelledQuery) -> list[System]:

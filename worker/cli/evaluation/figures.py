@@ -12,7 +12,7 @@ from worker.core.ranking.significance import difference, estimates
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from worker.cli.evaluation.asking import Asked
+    from worker.cli.evaluation.asking import QueryHits
     from worker.cli.evaluation.queries import LabelledQuery
     from worker.cli.evaluation.systems import Hit
     from worker.core.ranking.significance import Difference, Estimate, Verdict
@@ -105,17 +105,21 @@ class Evaluation:
     @cached_property
     def by_query(self) -> dict[str, dict[str, dict[str, float]]]:
         """Query → system → measure → its value; without queries that have nothing relevant."""
-        found = {}
-        for one in self.ranked:
-            of_systems = {name: self._measured(one, ranking) for name, ranking in one.rankings.items()}
-            if self._relevant(one.query):
-                found[one.query.id] = {name: values for name, values in of_systems.items() if values is not None}
-        return found
+        values_by_query = {}
+        for ranked_query in self.ranked:
+            of_systems = {
+                name: self._measured(ranked_query, ranking) for name, ranking in ranked_query.rankings.items()
+            }
+            if self._relevant(ranked_query.query):
+                values_by_query[ranked_query.query.id] = {
+                    name: values for name, values in of_systems.items() if values is not None
+                }
+        return values_by_query
 
     @property
     def without_relevant(self) -> list[str]:
         """Ids of queries that have nothing relevant: no measure is defined for them."""
-        return [one.query.id for one in self.ranked if not self._relevant(one.query)]
+        return [ranked_query.query.id for ranked_query in self.ranked if not self._relevant(ranked_query.query)]
 
     @property
     def not_found(self) -> list[str]:
@@ -125,65 +129,91 @@ class Evaluation:
     @property
     def queries_not_found(self) -> list[LabelledQuery]:
         """The queries whose relevant items no system ranked."""
-        return [one.query for one in self.ranked if self._relevant(one.query) and not self._found(one)]
+        return [
+            ranked_query.query
+            for ranked_query in self.ranked
+            if self._relevant(ranked_query.query) and not self._found(ranked_query)
+        ]
 
     @cached_property
     def figures(self) -> dict[str, dict[str, Estimate]]:
         """System → measure → its mean over the queries that the system answers; without systems that answer none."""
-        found = {}
+        estimates_by_system = {}
         for system in self.systems:
             answered = [values[system] for values in self.by_query.values() if system in values]
             if answered:
-                found[system] = estimates({name: [values[name] for values in answered] for name in self.measures})
-        return found
+                estimates_by_system[system] = estimates(
+                    {name: [values[name] for values in answered] for name in self.measures}
+                )
+        return estimates_by_system
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """The comparison of each pair that has queries in common."""
-        found = []
-        for first, second in self.pairs:
-            both = [
-                (values[first], values[second]) for values in self.by_query.values() if {first, second} <= {*values}
+        pair_comparisons = []
+        for first_system, second_system in self.pairs:
+            value_pairs = [
+                (values[first_system], values[second_system])
+                for values in self.by_query.values()
+                if {first_system, second_system} <= {*values}
             ]
-            if both:
+            if value_pairs:
                 differences = {
-                    name: difference([one[name] for one, _ in both], [other[name] for _, other in both])
+                    name: difference(
+                        [first_values[name] for first_values, _ in value_pairs],
+                        [second_values[name] for _, second_values in value_pairs],
+                    )
                     for name in self.measures
                 }
-                found.append(Comparison(first, second, len(both), differences, self._rank_alike(first, second)))
-        return found
+                pair_comparisons.append(
+                    Comparison(
+                        first_system,
+                        second_system,
+                        len(value_pairs),
+                        differences,
+                        self._rank_alike(first_system, second_system),
+                    )
+                )
+        return pair_comparisons
 
-    def _rank_alike(self, first: str, second: str) -> bool:
-        both = [
-            (one.rankings[first], one.rankings[second]) for one in self.ranked if {first, second} <= {*one.rankings}
+    def _rank_alike(self, first_system: str, second_system: str) -> bool:
+        ranking_pairs = [
+            (ranked_query.rankings[first_system], ranked_query.rankings[second_system])
+            for ranked_query in self.ranked
+            if {first_system, second_system} <= {*ranked_query.rankings}
         ]
-        return all([item for item, _ in one] == [item for item, _ in other] for one, other in both)
+        return all(
+            [item for item, _ in first_ranking] == [item for item, _ in second_ranking]
+            for first_ranking, second_ranking in ranking_pairs
+        )
 
-    def _measured(self, one: RankedQuery, ranking: Ranking) -> dict[str, float] | None:
-        return measured([item for item, _ in ranking], one.query.grades, self.cut_offs, self.relevant_from)
+    def _measured(self, ranked_query: RankedQuery, ranking: Ranking) -> dict[str, float] | None:
+        return measured([item for item, _ in ranking], ranked_query.query.grades, self.cut_offs, self.relevant_from)
 
-    def _found(self, one: RankedQuery) -> bool:
-        relevant = {item for item, grade in one.query.grades.items() if grade >= self.relevant_from}
-        return any(item in relevant for ranking in one.rankings.values() for item, _ in ranking)
+    def _found(self, ranked_query: RankedQuery) -> bool:
+        relevant = {item for item, grade in ranked_query.query.grades.items() if grade >= self.relevant_from}
+        return any(item in relevant for ranking in ranked_query.rankings.values() for item, _ in ranking)
 
     def _relevant(self, query: LabelledQuery) -> bool:
         return any(grade >= self.relevant_from for grade in query.grades.values())
 
 
-def ranked(asked: Asked, by: Unit | None) -> RankedQuery:
+def ranked(query_hits: QueryHits, judged_unit: Unit | None) -> RankedQuery:
     """Rank what was found for a query by the ids of its judgements.
 
     Args:
-        asked: what was found.
-        by: what the ids of the judgements are of; None: of documents where they name a document that any system found,
-            and no chunk; else of chunks.
+        query_hits: what was found.
+        judged_unit: what the ids of the judgements are of; None: of documents where they name a document that any
+            system found, and no chunk; else of chunks.
     """
-    found = [hit for hits in asked.hits.values() for hit in hits]
-    judged = asked.query.grades.keys()
-    chunks, documents = judged & {hit.chunk_id for hit in found}, judged & {hit.document_id for hit in found}
-    unit: Unit = by or ("document" if documents and not chunks else "chunk")
-    rankings = {system: ranking_of(hits, unit) for system, hits in asked.hits.items()}
-    return RankedQuery(asked.query, rankings, unit, asked.degraded, bool(chunks and documents - chunks and not by))
+    all_hits = [hit for hits in query_hits.hits.values() for hit in hits]
+    judged = query_hits.query.grades.keys()
+    chunks, documents = judged & {hit.chunk_id for hit in all_hits}, judged & {hit.document_id for hit in all_hits}
+    unit: Unit = judged_unit or ("document" if documents and not chunks else "chunk")
+    rankings = {system: ranking_of(hits, unit) for system, hits in query_hits.hits.items()}
+    return RankedQuery(
+        query_hits.query, rankings, unit, query_hits.degraded, bool(chunks and documents - chunks and not judged_unit)
+    )
 
 
 def ranking_of(hits: Iterable[Hit], unit: Unit) -> Ranking:

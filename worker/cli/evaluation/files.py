@@ -60,7 +60,10 @@ class Outputs:
             for system in evaluation.systems:
                 _write(self.run if system == main else beside(self.run, system), _run(evaluation, system))
         if self.qrels is not None:
-            _write(self.qrels, _lines(qrels_lines({one.query.id: one.query.grades for one in evaluation.ranked})))
+            _write(
+                self.qrels,
+                _lines(qrels_lines({ranked.query.id: ranked.query.grades for ranked in evaluation.ranked})),
+            )
         if self.plot is not None:
             _write(self.plot, svg(title, evaluation))
         if self.report is not None:
@@ -124,15 +127,15 @@ def read_rankings(files: Sequence[Path], queries: Iterable[LabelledQuery]) -> tu
     return names, ranked
 
 
-def _read(file: Path, option: str, read: Callable[[Iterable[str]], Read]) -> Read:
+def _read(file: Path, option: str, parse: Callable[[Iterable[str]], Read]) -> Read:
     try:
-        return read(read_text(file, option))
+        return parse(read_text(file, option))
     except InvalidJob as error:
         raise WrongUsage(f"{option} {file}: {error.message}") from None
 
 
 def _run(evaluation: Evaluation, system: str) -> str:
-    rankings = {one.query.id: one.rankings[system] for one in evaluation.ranked if system in one.rankings}
+    rankings = {ranked.query.id: ranked.rankings[system] for ranked in evaluation.ranked if system in ranked.rankings}
     return _lines(run_lines(rankings, system))
 
 

@@ -50,7 +50,7 @@ class Choice:
     @property
     def leg_names(self) -> list[str]:
         """The legs one by one."""
-        return [part.strip() for part in self.legs.split(",") if part.strip()]
+        return [leg_name.strip() for leg_name in self.legs.split(",") if leg_name.strip()]
 
     def named(self, name: str) -> System:
         """Return the system of a name: a fusion of the contract, else a profile."""
@@ -75,7 +75,7 @@ def plan_of(choice: Choice, compare: tuple[str, str] | None) -> Plan:
         raise WrongUsage("--profile: a profile has its own fusion and legs; give it, or --fusion and --legs")
     if compare is None:
         alone = [leg(name, choice.transform) for name in (DENSE, SPARSE, CONTEXTUAL)]
-        pairs = tuple((one.name, WHOLE) for one in alone)
+        pairs = tuple((leg_system.name, WHOLE) for leg_system in alone)
         return Plan({system.name: system for system in (*alone, choice.whole())}, pairs, WHOLE)
     if choice.profile or choice.fusion:
         raise WrongUsage("--compare: it names what is measured; leave out --fusion and --profile")

@@ -48,7 +48,7 @@ def svg(title: str, evaluation: Evaluation) -> str:
         f'<text class="title" x="12" y="22">{_text(_short(title, _LONGEST_TITLE))}: mean, 95 % interval</text>',
     ]
     for place, measure in enumerate(evaluation.measures):
-        figures = {system: found[measure] for system, found in evaluation.figures.items()}
+        figures = {system: estimates[measure] for system, estimates in evaluation.figures.items()}
         lines += [f'<g transform="translate(0 {_TOP + panel * place})">', *_panel(measure, figures), "</g>"]
     return "\n".join([*lines, "</svg>", ""])
 
@@ -61,22 +61,22 @@ def _panel(measure: str, figures: Mapping[str, Estimate]) -> Iterator[str]:
         x = _x(tick)
         yield f'<line class="grid" x1="{x}" y1="{_HEAD}" x2="{x}" y2="{bottom}"/>'
         yield f'<text class="tick" x="{x}" y="{bottom + 13}" text-anchor="middle">{tick:g}</text>'
-    for place, (system, found) in enumerate(figures.items()):
+    for place, (system, figure) in enumerate(figures.items()):
         y = _HEAD + _ROW * place + _ROW // 2
         name = _short(system, _LONGEST_NAME)
         yield f'<text x="{_NAMES - 10}" y="{y + 4}" text-anchor="end">{_text(name)}</text>'
-        yield f'<line class="range" x1="{_x(found.low)}" y1="{y}" x2="{_x(found.high)}" y2="{y}"/>'
-        yield f'<circle class="mean" cx="{_x(found.mean)}" cy="{y}" r="4">'
-        yield f"<title>{_text(system)}: {found.mean:.3f} ({found.low:.3f} to {found.high:.3f})</title></circle>"
-        yield f'<text x="{_NAMES + _WIDTH + 8}" y="{y + 4}">{found.mean:.3f}</text>'
+        yield f'<line class="range" x1="{_x(figure.low)}" y1="{y}" x2="{_x(figure.high)}" y2="{y}"/>'
+        yield f'<circle class="mean" cx="{_x(figure.mean)}" cy="{y}" r="4">'
+        yield f"<title>{_text(system)}: {figure.mean:.3f} ({figure.low:.3f} to {figure.high:.3f})</title></circle>"
+        yield f'<text x="{_NAMES + _WIDTH + 8}" y="{y + 4}">{figure.mean:.3f}</text>'
 
 
 def _x(value: float) -> str:
     return f"{_NAMES + _WIDTH * value:.1f}"
 
 
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _short(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _text(text: str) -> str:

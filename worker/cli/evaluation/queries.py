@@ -23,22 +23,22 @@ LARGEST_GRADE = 1_000_000
 _LIMITS = Limits(max_keys=10_000)
 
 
-def _as_grades(given: Any) -> Any:
+def _as_grades(relevant: Any) -> Any:
     """Return a list of ids as an object in which each has grade 1; anything else unchanged."""
-    if not isinstance(given, list):
-        if not isinstance(given, dict):
+    if not isinstance(relevant, list):
+        if not isinstance(relevant, dict):
             raise PydanticCustomError("relevant", "expected a list of ids, or an object of id and grade")
-        return given
-    if not all(isinstance(item, str) for item in given):
+        return relevant
+    if not all(isinstance(item, str) for item in relevant):
         raise PydanticCustomError("relevant", "expected ids that are strings")
-    if len({*given}) < len(given):
+    if len({*relevant}) < len(relevant):
         raise PydanticCustomError("relevant", "expected each id once")
-    return dict.fromkeys(given, 1)
+    return dict.fromkeys(relevant, 1)
 
 
-def _as_claims(given: Any) -> Any:
+def _as_claims(caller: Any) -> Any:
     """Return a user's id as claims; anything else unchanged."""
-    return {"user_id": given} if isinstance(given, str) else given
+    return {"user_id": caller} if isinstance(caller, str) else caller
 
 
 ItemId = Annotated[StrictStr, Field(min_length=1, max_length=512)]
@@ -110,8 +110,10 @@ class WrongLines(WrongUsage):
     """
 
     def __init__(self, file: Path | str, lines: Sequence[str], total: int) -> None:
-        one = f"{file}: {lines[0]}"
-        super().__init__(one if len(lines) == 1 else f"{file}: {len(lines)} of {total} lines are wrong, see above")
+        first_message = f"{file}: {lines[0]}"
+        super().__init__(
+            first_message if len(lines) == 1 else f"{file}: {len(lines)} of {total} lines are wrong, see above"
+        )
         self.lines = lines
 
 
@@ -131,8 +133,8 @@ def read_queries(file: Path) -> list[LabelledQuery]:
         except InvalidJob as error:
             wrong.append(f"line {number}: {error.message}")
             continue
-        if (other := queries.setdefault(query.id, query)) is not query:
-            wrong.append(f"line {number}: id: expected each once; line {other.line} has it too")
+        if (earlier_query := queries.setdefault(query.id, query)) is not query:
+            wrong.append(f"line {number}: id: expected each once; line {earlier_query.line} has it too")
     if wrong:
         raise WrongLines(file, wrong, len(lines))
     if not queries:
@@ -169,17 +171,17 @@ def _query(number: int, line: bytes) -> LabelledQuery:
     if not isinstance(raw, dict):
         raise InvalidJob("expected a JSON object")
     check_shape(raw, _LIMITS)
-    read = parse_job(QueryLine, raw)
+    query_line = parse_job(QueryLine, raw)
     return LabelledQuery(
-        id=read.id or str(number),
+        id=query_line.id or str(number),
         line=number,
-        question=read.question,
-        grades=read.relevant,
-        corpus=read.corpus or "",
-        context=read.context,
-        claims=read.caller,
-        embedding=read.query_embedding,
-        kind=read.kind,
+        question=query_line.question,
+        grades=query_line.relevant,
+        corpus=query_line.corpus or "",
+        context=query_line.context,
+        claims=query_line.caller,
+        embedding=query_line.query_embedding,
+        kind=query_line.kind,
     )
 
 
@@ -200,9 +202,9 @@ def _decoded(line: bytes) -> Any:
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Make an object; JSON would let the last of equal keys win."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    json_object = dict(pairs)
+    if len(json_object) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidJob("expected each key once", twice if twice in QueryLine.model_fields else "relevant")
-    return made
+    return json_object

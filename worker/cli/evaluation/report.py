@@ -34,27 +34,33 @@ def shown_id(text: str) -> str:
 
 def table(title: str, evaluation: Evaluation) -> Table:
     """Return the table of all figures: a row for each measure, a column for each system."""
-    made = Table(title=title, title_justify="left", caption="mean (95 % interval)", caption_justify="left")
-    made.add_column("measure")
+    measure_table = Table(title=title, title_justify="left", caption="mean (95 % interval)", caption_justify="left")
+    measure_table.add_column("measure")
     for system, figures in evaluation.figures.items():
         queries = next(iter(figures.values())).queries
-        made.add_column(f"{system}\n{queries} {'query' if queries == 1 else 'queries'}", justify="right")
+        measure_table.add_column(f"{system}\n{queries} {'query' if queries == 1 else 'queries'}", justify="right")
     for measure in evaluation.measures:
         cells = (_cell(figures[measure]) for figures in evaluation.figures.values())
-        made.add_row(measure_title(measure), *cells)
-    return made
+        measure_table.add_row(measure_title(measure), *cells)
+    return measure_table
 
 
 def comparison_table(comparison: Comparison) -> Table:
     """Return the table of one comparison: a row for each measure."""
-    made = Table(title=f"{comparison.second} less {comparison.first}", title_justify="left")
+    measure_table = Table(title=f"{comparison.second} less {comparison.first}", title_justify="left")
     for heading in ("measure", "difference", "95 % interval", "p", "better", "worse", "equal"):
-        made.add_column(heading, justify="left" if heading == "measure" else "right")
-    for measure, found in comparison.differences.items():
-        equal = comparison.queries - found.better - found.worse
-        counts = (str(count) for count in (found.better, found.worse, equal))
-        made.add_row(measure_title(measure), f"{found.estimate.mean:+.3f}", _range(found.estimate), _p(found), *counts)
-    return made
+        measure_table.add_column(heading, justify="left" if heading == "measure" else "right")
+    for measure, difference in comparison.differences.items():
+        equal = comparison.queries - difference.better - difference.worse
+        counts = (str(count) for count in (difference.better, difference.worse, equal))
+        measure_table.add_row(
+            measure_title(measure),
+            f"{difference.estimate.mean:+.3f}",
+            _range(difference.estimate),
+            _p(difference),
+            *counts,
+        )
+    return measure_table
 
 
 def questions_table(evaluation: Evaluation, comparisons: Iterable[Comparison]) -> Table | None:
@@ -63,76 +69,80 @@ def questions_table(evaluation: Evaluation, comparisons: Iterable[Comparison]) -
     A question that found nothing relevant failed; it changed if the main measure did. None if there are none.
     """
     failed = [("nothing relevant", "", query) for query in evaluation.queries_not_found]
-    changed = [_changes(evaluation, one) for one in comparisons]
-    rows = [row for found in (failed, *changed) for row in found[:_SHOWN]]
-    more = sum(max(0, len(found) - _SHOWN) for found in (failed, *changed))
+    changed = [_changes(evaluation, comparison) for comparison in comparisons]
+    rows = [row for question_rows in (failed, *changed) for row in question_rows[:_SHOWN]]
+    unlisted_count = sum(max(0, len(question_rows) - _SHOWN) for question_rows in (failed, *changed))
     if not rows:
         return None
-    made = Table(title="questions that failed or changed", title_justify="left", caption_justify="left")
-    made.caption = f"and {more} more: a --report has all" if more else None
-    made.add_column("question", **ID_COLUMN)
+    question_table = Table(title="questions that failed or changed", title_justify="left", caption_justify="left")
+    question_table.caption = f"and {unlisted_count} more: a --report has all" if unlisted_count else None
+    question_table.add_column("question", **ID_COLUMN)
     for heading in ("", measure_title(evaluation.main_measure), "text"):
-        made.add_column(heading)
-    for what, values, query in rows:
-        made.add_row(id_cell(shown_id(query.id)), what, values, id_cell(query.question))
-    return made
+        question_table.add_column(heading)
+    for outcome, values, query in rows:
+        question_table.add_row(id_cell(shown_id(query.id)), outcome, values, id_cell(query.question))
+    return question_table
 
 
 def _changes(evaluation: Evaluation, comparison: Comparison) -> list[tuple[str, str, LabelledQuery]]:
     """Return the questions that a comparison's systems rank differently well, the greatest differences first."""
-    found = []
-    for query in (one.query for one in evaluation.ranked):
+    changes = []
+    for query in (ranked_query.query for ranked_query in evaluation.ranked):
         by_system = evaluation.by_query.get(query.id, {})
         if {comparison.first, comparison.second} <= {*by_system}:
-            first, second = (by_system[name][evaluation.main_measure] for name in (comparison.first, comparison.second))
-            if first != second:
-                what = f"{comparison.second} {'better' if second > first else 'worse'}"
-                found.append((abs(second - first), (what, f"{first:.3f} → {second:.3f}", query)))
-    return [row for _, row in sorted(found, key=lambda pair: -pair[0])]
+            first_value, second_value = (
+                by_system[name][evaluation.main_measure] for name in (comparison.first, comparison.second)
+            )
+            if first_value != second_value:
+                outcome = f"{comparison.second} {'better' if second_value > first_value else 'worse'}"
+                changes.append(
+                    (abs(second_value - first_value), (outcome, f"{first_value:.3f} → {second_value:.3f}", query))
+                )
+    return [row for _, row in sorted(changes, key=lambda pair: -pair[0])]
 
 
 def sentence(comparison: Comparison, measure: str) -> str:
     """Return in plain words what a comparison means, by one measure."""
-    found, name, verdict = comparison.differences[measure], measure_title(measure), comparison.verdict(measure)
-    first, second, of = comparison.first, comparison.second, f"of {_count(comparison.queries)}"
-    few = "; so few questions show nothing" if comparison.is_of_few else ""
+    difference, name, verdict = comparison.differences[measure], measure_title(measure), comparison.verdict(measure)
+    first, second, of_questions = comparison.first, comparison.second, f"of {_count(comparison.queries)}"
+    few_note = "; so few questions show nothing" if comparison.is_of_few else ""
     if comparison.is_empty:
         return f"Nothing is compared: {second} and {first} rank every question alike, as two fusions of one leg do."
     if verdict == "same":
-        return f"{second} and {first} do equally well: the same {name} on {_count(comparison.queries)}{few}."
-    figures = f"{found.estimate.mean:+.3f} {name} ({_range(found.estimate)}, p {_sign(found)})"
-    counts = f"on {found.better} {of} better, on {found.worse} worse"
+        return f"{second} and {first} do equally well: the same {name} on {_count(comparison.queries)}{few_note}."
+    figures = f"{difference.estimate.mean:+.3f} {name} ({_range(difference.estimate)}, p {_sign(difference)})"
+    counts = f"on {difference.better} {of_questions} better, on {difference.worse} worse"
     if verdict == "undecided":
-        return f"No difference between {second} and {first} can be shown: {figures}; {second} is {counts}{few}."
+        return f"No difference between {second} and {first} can be shown: {figures}; {second} is {counts}{few_note}."
     return f"{second} finds {'more' if verdict == 'better' else 'less'} than {first}: {figures}; {counts}."
 
 
 def notes(evaluation: Evaluation) -> list[str]:
     """Return what a reader must know beside the figures."""
-    said = []
+    sentences = []
     if without := evaluation.without_relevant:
-        said.append(f"{_count(len(without))} without anything relevant: left out of the figures")
+        sentences.append(f"{_count(len(without))} without anything relevant: left out of the figures")
     if missed := evaluation.queries_not_found:
-        first = missed[0]
-        item = next(item for item, grade in first.grades.items() if grade >= evaluation.relevant_from)
-        said.append(
+        missed_query = missed[0]
+        item = next(item for item, grade in missed_query.grades.items() if grade >= evaluation.relevant_from)
+        sentences.append(
             f"{_count(len(missed))} with none of the relevant ids in any answer, as {shown_id(item)} of query "
-            f"{shown_id(first.id)}: if they exist and the caller may see them, nothing relevant was found"
+            f"{shown_id(missed_query.id)}: if they exist and the caller may see them, nothing relevant was found"
         )
-    if mixed := [one.query.id for one in evaluation.ranked if one.is_mixed]:
-        said.append(
+    if mixed := [ranked_query.query.id for ranked_query in evaluation.ranked if ranked_query.is_mixed]:
+        sentences.append(
             f"{_count(len(mixed))} judged by chunks and documents at once, as query {shown_id(mixed[0])}: the "
             "documents count for nothing; name one or the other"
         )
-    measured = max((next(iter(one.values())).queries for one in evaluation.figures.values()), default=FEW)
+    measured = max((next(iter(estimates.values())).queries for estimates in evaluation.figures.values()), default=FEW)
     if measured < FEW:
-        said.append(f"{_count(measured)} can't tell systems apart: label {FEW} or more")
-    documents = sum(one.unit == "document" for one in evaluation.ranked)
+        sentences.append(f"{_count(measured)} can't tell systems apart: label {FEW} or more")
+    documents = sum(ranked_query.unit == "document" for ranked_query in evaluation.ranked)
     if documents:
-        said.append(f"{_count(documents)} judged by documents: a document has the rank of its best chunk")
+        sentences.append(f"{_count(documents)} judged by documents: a document has the rank of its best chunk")
     for code, count in sorted(_degraded(evaluation).items()):
-        said.append(f"{_count(count)} answered without {code}")
-    return said
+        sentences.append(f"{_count(count)} answered without {code}")
+    return sentences
 
 
 def document(
@@ -154,82 +164,82 @@ def document(
         "measures": [*evaluation.measures],
         "main_measure": evaluation.main_measure,
         "systems": [_system(name, systems.get(name), evaluation) for name in evaluation.systems],
-        "comparisons": [_comparison(one, evaluation.main_measure) for one in evaluation.comparisons],
+        "comparisons": [_comparison(comparison, evaluation.main_measure) for comparison in evaluation.comparisons],
         "without_relevant": evaluation.without_relevant,
         "not_found": evaluation.not_found,
         "degraded": _degraded(evaluation),
-        "queries": [_query(one, evaluation) for one in evaluation.ranked],
+        "queries": [_query(ranked_query, evaluation) for ranked_query in evaluation.ranked],
     }
 
 
 def _system(name: str, system: System | None, evaluation: Evaluation) -> dict[str, Any]:
-    figures = {measure: asdict(found) for measure, found in evaluation.figures.get(name, {}).items()}
-    told = {} if system is None else {"kind": system.kind, "fields": dict(system.fields)}
-    return {"name": name, **told, "figures": figures}
+    figures = {measure: asdict(estimate) for measure, estimate in evaluation.figures.get(name, {}).items()}
+    system_fields = {} if system is None else {"kind": system.kind, "fields": dict(system.fields)}
+    return {"name": name, **system_fields, "figures": figures}
 
 
-def _comparison(one: Comparison, measure: str) -> dict[str, Any]:
+def _comparison(comparison: Comparison, measure: str) -> dict[str, Any]:
     return {
-        "first": one.first,
-        "second": one.second,
-        "queries": one.queries,
-        "sentence": sentence(one, measure),
+        "first": comparison.first,
+        "second": comparison.second,
+        "queries": comparison.queries,
+        "sentence": sentence(comparison, measure),
         "differences": {
             name: {
-                **asdict(found.estimate),
-                "p": found.p,
-                "better": found.better,
-                "worse": found.worse,
-                "verdict": one.verdict(name),
+                **asdict(difference.estimate),
+                "p": difference.p,
+                "better": difference.better,
+                "worse": difference.worse,
+                "verdict": comparison.verdict(name),
             }
-            for name, found in one.differences.items()
+            for name, difference in comparison.differences.items()
         },
     }
 
 
-def _query(one: RankedQuery, evaluation: Evaluation) -> dict[str, Any]:
-    query, measures = one.query, evaluation.by_query.get(one.query.id, {})
+def _query(ranked_query: RankedQuery, evaluation: Evaluation) -> dict[str, Any]:
+    query, measures = ranked_query.query, evaluation.by_query.get(ranked_query.query.id, {})
     optional = {"question": query.question, "context": query.context, "corpus": query.corpus, "kind": query.kind}
     return {
         "id": query.id,
         **{name: value for name, value in optional.items() if value},
-        "unit": one.unit,
+        "unit": ranked_query.unit,
         "relevant": dict(query.grades),
-        "degraded": sorted(one.degraded),
+        "degraded": sorted(ranked_query.degraded),
         "systems": {
             name: {
                 "ranked": [{"id": item, "score": score} for item, score in ranking],
                 "measures": measures.get(name, {}),
             }
-            for name, ranking in one.rankings.items()
+            for name, ranking in ranked_query.rankings.items()
         },
     }
 
 
 def _degraded(evaluation: Evaluation) -> dict[str, int]:
-    return dict(Counter(code for one in evaluation.ranked for code in one.degraded))
+    return dict(Counter(code for ranked_query in evaluation.ranked for code in ranked_query.degraded))
 
 
 def _count(queries: int) -> str:
     return f"{queries} {'question' if queries == 1 else 'questions'}"
 
 
-def _cell(found: Estimate) -> str:
-    if found.queries == 1:
-        return f"{found.mean:.3f} (–)"
-    return f"{found.mean:.3f} ({found.low:.2f}–{found.high:.2f})"
+def _cell(estimate: Estimate) -> str:
+    if estimate.queries == 1:
+        return f"{estimate.mean:.3f} (–)"
+    return f"{estimate.mean:.3f} ({estimate.low:.2f}–{estimate.high:.2f})"
 
 
-def _range(found: Estimate) -> str:
-    if found.queries == 1:
+def _range(estimate: Estimate) -> str:
+    if estimate.queries == 1:
         return "no interval of one question"
-    return f"{found.low:+.3f} to {found.high:+.3f}"
+    return f"{estimate.low:+.3f} to {estimate.high:+.3f}"
 
 
-def _p(found: Difference) -> str:
-    return "< 0.001" if found.p < 0.001 else f"{found.p:.3f}"  # noqa: PLR2004 -- the digits shown
+def _p(difference: Difference) -> str:
+    return "< 0.001" if difference.p < 0.001 else f"{difference.p:.3f}"  # noqa: PLR2004 -- the digits shown
 
 
-def _sign(found: Difference) -> str:
-    told = _p(found)
-    return told if told.startswith("<") else f"= {told}"
+def _sign(difference: Difference) -> str:
+    p_text = _p(difference)
+    return p_text if p_text.startswith("<") else f"= {p_text}"

@@ -75,8 +75,8 @@ def leg(name: str, transform: str = "none") -> System:
 
 def hybrid(name: str, fusion: str = "", legs: Sequence[str] = (), transform: str = "none") -> System:
     """Return a hybrid retrieval; without fusion or legs those that the worker and its contract have as defaults."""
-    given: dict[str, Any] = {"fusion": fusion, "legs": [*legs], "transform": transform}
-    return System(name, "hybrid", {key: value for key, value in given.items() if value})
+    fields: dict[str, Any] = {"fusion": fusion, "legs": [*legs], "transform": transform}
+    return System(name, "hybrid", {key: value for key, value in fields.items() if value})
 
 
 def profile(name: str, mode: str, called: str = "") -> System:
@@ -87,7 +87,7 @@ def profile(name: str, mode: str, called: str = "") -> System:
 
 def fusions() -> tuple[str, ...]:
     """Return the names of the fusions that a hybrid job may ask for."""
-    choices = (get_args(part) for part in get_args(RetrieveHybrid.model_fields["fusion"].annotation))
+    choices = (get_args(union_member) for union_member in get_args(RetrieveHybrid.model_fields["fusion"].annotation))
     return next(filter(None, choices), ())
 
 
@@ -119,11 +119,11 @@ def job_of(
     return parse_job(RetrieveHybrid, {**fields, **embedding, "query": query.question})
 
 
-def contextual_job(first: RetrieveHybrid, answer: Hybrid) -> RetrieveHybrid | None:
+def contextual_job(first_job: RetrieveHybrid, answer: Hybrid) -> RetrieveHybrid | None:
     """Return the job of the contextual leg alone: what the primary leg finds for query and keywords together.
 
     Args:
-        first: the query's job of the system `CONTEXTUAL`.
+        first_job: the query's job of the system `CONTEXTUAL`.
         answer: its answer.
 
     Returns:
@@ -132,8 +132,8 @@ def contextual_job(first: RetrieveHybrid, answer: Hybrid) -> RetrieveHybrid | No
     if not answer.context_keywords:
         return None
     text = " ".join([answer.transformed_query, *answer.context_keywords])
-    kept = first.model_dump(mode="json", exclude_unset=True, exclude={"query_embedding", "context"})
-    return parse_job(RetrieveHybrid, {**kept, "query": text, "legs": ["primary"], "transform": "none"})
+    kept_fields = first_job.model_dump(mode="json", exclude_unset=True, exclude={"query_embedding", "context"})
+    return parse_job(RetrieveHybrid, {**kept_fields, "query": text, "legs": ["primary"], "transform": "none"})
 
 
 def hits_of(system: System, answer: Hybrid | PipelineAnswer) -> list[Hit]:
@@ -145,8 +145,10 @@ def hits_of(system: System, answer: Hybrid | PipelineAnswer) -> list[Hit]:
 
 def _hit(chunk: Any, system: System) -> Hit:
     scores = chunk.scores
-    own: Iterable[float | None] = (leg_score.score for leg_score in scores.legs) if system.kind == "leg" else ()
-    score = next((value for value in (*own, scores.rerank, scores.fused) if value is not None), chunk.similarity_score)
+    leg_scores: Iterable[float | None] = (leg_score.score for leg_score in scores.legs) if system.kind == "leg" else ()
+    score = next(
+        (value for value in (*leg_scores, scores.rerank, scores.fused) if value is not None), chunk.similarity_score
+    )
     return Hit(chunk.chunk_id, chunk.document_id, score)
 
 

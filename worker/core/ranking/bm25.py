@@ -44,23 +44,25 @@ def scores(query: str, texts: Sequence[str]) -> list[float]:
     Returns:
         One score per text, in their order, rounded to twelve decimal places.
     """
-    wanted = sorted({*terms(query)})
+    query_terms = sorted({*terms(query)})
     counted = [Counter(terms(text)) for text in texts]
-    rarity = idf(wanted, counted)
-    lengths = [one.total() for one in counted]
+    rarity = idf(query_terms, counted)
+    lengths = [term_counts.total() for term_counts in counted]
     mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
 
-    def score(found: Counter[str], length: int) -> float:
+    def score(term_counts: Counter[str], length: int) -> float:
         saturation = K1 * (1.0 - B + B * length / mean)
-        parts = (rarity[term] * found[term] * (K1 + 1.0) / (found[term] + saturation) for term in wanted)
-        return round(math.fsum(parts), _PLACES)
+        summands = (
+            rarity[term] * term_counts[term] * (K1 + 1.0) / (term_counts[term] + saturation) for term in query_terms
+        )
+        return round(math.fsum(summands), _PLACES)
 
-    return [score(found, length) for found, length in zip(counted, lengths, strict=True)]
+    return [score(term_counts, length) for term_counts, length in zip(counted, lengths, strict=True)]
 
 
-def idf(wanted: Iterable[str], texts: Sequence[Collection[str]]) -> Mapping[str, float]:
+def idf(query_terms: Iterable[str], texts: Sequence[Collection[str]]) -> Mapping[str, float]:
     """Return each term's inverse document frequency: ln(1 + (N - n + 0.5) / (n + 0.5)), always above 0."""
-    counted = dict.fromkeys(wanted, 0)
+    counted = dict.fromkeys(query_terms, 0)
     for text in texts:
         for term in counted.keys() & text:
             counted[term] += 1

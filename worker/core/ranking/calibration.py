@@ -65,7 +65,7 @@ def quality(recalls: Sequence[float], methods: Iterable[str]) -> Quality:
     return Quality(math.fsum(recalls) / len(recalls), min(recalls), by_index / len(recalls))
 
 
-def recall_against(found: Sequence[Candidate], exact: Sequence[Candidate]) -> float:
+def recall_against(retrieved: Sequence[Candidate], exact: Sequence[Candidate]) -> float:
     """Return the share of exact search's results that another search found, 0-1; 1 if there are none.
 
     A chunk at least as near as the last exact result counts as found.
@@ -74,7 +74,7 @@ def recall_against(found: Sequence[Candidate], exact: Sequence[Candidate]) -> fl
         return 1.0
     ids = {candidate.chunk.id for candidate in exact}
     farthest = exact[-1].similarity or 0.0
-    hits = sum(one.chunk.id in ids or (one.similarity or 0.0) >= farthest for one in found)
+    hits = sum(candidate.chunk.id in ids or (candidate.similarity or 0.0) >= farthest for candidate in retrieved)
     return min(hits, len(exact)) / len(exact)
 
 

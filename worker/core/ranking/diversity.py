@@ -78,10 +78,10 @@ def diversified(
     """
     once = without_duplicates(candidates, ahead)
     seen = NearDuplicates()
-    for one in ahead:
-        seen.is_new(one.chunk.text)
-    others = dict(enumerate(once.kept))
-    kept: list[Candidate] = []
+    for earlier_candidate in ahead:
+        seen.is_new(earlier_candidate.chunk.text)
+    remaining = dict(enumerate(once.kept))
+    kept_candidates: list[Candidate] = []
     dropped: list[Removal] = []
     documents: Counter[Hashable] = Counter()
     corpora: Counter[str] = Counter()
@@ -89,18 +89,18 @@ def diversified(
     for place in _in_order(once.kept, lambda_):
         if missing <= 0:
             break
-        candidate = others.pop(place)
+        candidate = remaining.pop(place)
         document = candidate.corpus, candidate.chunk.document_id
         if not seen.is_new(candidate.chunk.text):
             dropped.append(Removal(candidate, "near duplicate"))
         elif most_per_document is not None and documents[document] >= most_per_document:
             dropped.append(Removal(candidate, "capped"))
         else:
-            kept.append(candidate)
+            kept_candidates.append(candidate)
             documents[document] += 1
             corpora[candidate.corpus] += 1
             missing -= corpora[candidate.corpus] <= (most_per_corpus.get(candidate.corpus) or math.inf)
-    return Selection((*kept, *others.values()), (*once.dropped, *dropped))
+    return Selection((*kept_candidates, *remaining.values()), (*once.dropped, *dropped))
 
 
 def _in_order(candidates: Sequence[Candidate], lambda_: float) -> Iterable[int]:
@@ -128,17 +128,17 @@ def without_duplicates(candidates: Sequence[Candidate], ahead: Sequence[Candidat
     )
 
 
-def per_document(candidates: Sequence[Candidate], most: int) -> Selection:
-    """Keep the first ``most`` (1 or more) of each document."""
+def per_document(candidates: Sequence[Candidate], limit: int) -> Selection:
+    """Keep the first ``limit`` (1 or more) of each document."""
     return _at_most(
-        lambda _: most, candidates, lambda candidate: (candidate.corpus, candidate.chunk.document_id), "capped"
+        lambda _: limit, candidates, lambda candidate: (candidate.corpus, candidate.chunk.document_id), "capped"
     )
 
 
-def per_corpus(candidates: Sequence[Candidate], most: Mapping[str, int]) -> Selection:
-    """Keep the first ``most`` of each corpus; 0 means no bound."""
+def per_corpus(candidates: Sequence[Candidate], limits: Mapping[str, int]) -> Selection:
+    """Keep the first of each corpus, as many as ``limits`` says; 0 means no bound."""
     return _at_most(
-        lambda candidate: most.get(candidate.corpus) or math.inf,
+        lambda candidate: limits.get(candidate.corpus) or math.inf,
         candidates,
         lambda candidate: candidate.corpus,
         "capped",
@@ -182,8 +182,8 @@ def mmr(
     if not len(candidates) == len(relevance) == len(embeddings):
         raise ValueError("expected one relevance and one embedding for each candidate")
     chosen = [*islice(_most_marginal(np.asarray(relevance, dtype=np.float64), _unit(embeddings), lambda_), k)]
-    left = sorted(set(range(len(candidates))) - set(chosen))
-    return Selection(tuple(candidates[i] for i in chosen), tuple(Removal(candidates[i], "beyond k") for i in left))
+    unchosen = sorted(set(range(len(candidates))) - set(chosen))
+    return Selection(tuple(candidates[i] for i in chosen), tuple(Removal(candidates[i], "beyond k") for i in unchosen))
 
 
 def stacked(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
@@ -200,21 +200,21 @@ def stacked(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
 
 
 def _at_most(
-    most: Callable[[Candidate], float],
+    limit_of: Callable[[Candidate], float],
     candidates: Sequence[Candidate],
     group: Callable[[Candidate], Hashable],
     reason: Reason,
 ) -> Selection:
     seen: Counter[Hashable] = Counter()
-    kept: list[Candidate] = []
+    kept_candidates: list[Candidate] = []
     dropped: list[Removal] = []
     for candidate in candidates:
         seen[group(candidate)] += 1
-        if seen[group(candidate)] <= most(candidate):
-            kept.append(candidate)
+        if seen[group(candidate)] <= limit_of(candidate):
+            kept_candidates.append(candidate)
         else:
             dropped.append(Removal(candidate, reason))
-    return Selection(tuple(kept), tuple(dropped))
+    return Selection(tuple(kept_candidates), tuple(dropped))
 
 
 def _most_marginal(relevance: NDArray[np.float64], unit: NDArray[np.float64], lambda_: float) -> Iterator[int]:

@@ -55,15 +55,15 @@ def figures(legs: Sequence[RankedLeg], merged: Sequence[Candidate]) -> SearchFig
         legs: the fused legs.
         merged: the fused candidates, before any cut.
     """
-    found = sum(len(leg.candidates) for leg in legs)
+    hit_count = sum(len(leg.candidates) for leg in legs)
     return SearchFigures(
         legs=tuple(map(_of_leg, legs)),
         merged=len(merged),
-        duplicates=found - len(merged),
-        dedup_rate=duplicate_rate(found, len(merged)),
+        duplicates=hit_count - len(merged),
+        dedup_rate=duplicate_rate(hit_count, len(merged)),
     )
 
 
 def _of_leg(leg: RankedLeg) -> LegFigures:
-    known = [candidate.similarity for candidate in leg.candidates if candidate.similarity is not None]
-    return LegFigures(leg.name, len(leg.candidates), max(known, default=None), mean(known))
+    similarities = [candidate.similarity for candidate in leg.candidates if candidate.similarity is not None]
+    return LegFigures(leg.name, len(leg.candidates), max(similarities, default=None), mean(similarities))

@@ -33,8 +33,8 @@ def recall(ranked: Sequence[Hashable], relevant: Collection[Hashable], k: int) -
     >>> recall(["a", "b", "c"], {"a", "c"}, 2)
     0.5
     """
-    wanted = set(relevant)
-    return len(wanted & set(ranked[:k])) / len(wanted) if wanted else None
+    relevant_items = set(relevant)
+    return len(relevant_items & set(ranked[:k])) / len(relevant_items) if relevant_items else None
 
 
 def precision(ranked: Sequence[Hashable], relevant: Collection[Hashable], k: int) -> float | None:
@@ -45,8 +45,8 @@ def precision(ranked: Sequence[Hashable], relevant: Collection[Hashable], k: int
     >>> precision(["a", "b", "c"], {"a", "c", "d"}, 2), precision(["a"], {"a"}, 4)
     (0.5, 0.25)
     """
-    wanted = set(relevant)
-    return len(wanted & set(ranked[:k])) / k if wanted else None
+    relevant_items = set(relevant)
+    return len(relevant_items & set(ranked[:k])) / k if relevant_items else None
 
 
 def reciprocal_rank(ranked: Sequence[Hashable], relevant: Collection[Hashable]) -> float | None:
@@ -58,9 +58,9 @@ def reciprocal_rank(ranked: Sequence[Hashable], relevant: Collection[Hashable]) 
     >>> reciprocal_rank(["a", "b", "c"], {"b", "c"}), reciprocal_rank(["a"], {"x"})
     (0.5, 0.0)
     """
-    wanted = set(relevant)
-    first = next((rank for rank, item in enumerate(ranked, 1) if item in wanted), None)
-    return None if not wanted else 0.0 if first is None else 1 / first
+    relevant_items = set(relevant)
+    first_rank = next((rank for rank, item in enumerate(ranked, 1) if item in relevant_items), None)
+    return None if not relevant_items else 0.0 if first_rank is None else 1 / first_rank
 
 
 def ndcg(ranked: Sequence[HashableT], gains: Mapping[HashableT, float], k: int) -> float | None:
@@ -117,9 +117,9 @@ def names_of(cut_offs: Iterable[int]) -> tuple[str, ...]:
     return (*(f"{measure}@{k}" for measure in ("recall", "precision", "ndcg") for k in ks), "mrr")
 
 
-def duplicate_rate(found: int, distinct: int) -> float:
+def duplicate_rate(hit_count: int, distinct: int) -> float:
     """Return the share of several lists' hits that are duplicates, 0-1; 0 if nothing was found."""
-    return (found - distinct) / found if found else 0.0
+    return (hit_count - distinct) / hit_count if hit_count else 0.0
 
 
 def mean(values: Iterable[float | None]) -> float | None:

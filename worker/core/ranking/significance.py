@@ -97,11 +97,11 @@ def estimates(values: Mapping[str, Sequence[float]]) -> dict[str, Estimate]:
         for name, sample in samples.items():
             means[name].append(sample[drawn].mean(axis=1))
     tails = [50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)]
-    found = {}
+    estimate_of_measure = {}
     for name, sample in samples.items():
         low, high = np.percentile(np.concatenate(means[name]), tails).tolist()
-        found[name] = Estimate(mean(sample.tolist()) or 0.0, low, high, queries)
-    return found
+        estimate_of_measure[name] = Estimate(mean(sample.tolist()) or 0.0, low, high, queries)
+    return estimate_of_measure
 
 
 def estimate(values: Sequence[float]) -> Estimate:
@@ -113,12 +113,12 @@ def estimate(values: Sequence[float]) -> Estimate:
     return estimates({"": values})[""]
 
 
-def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
+def difference(first_values: Sequence[float], second_values: Sequence[float]) -> Difference:
     """Compare two systems by one measure, query by query; positive where the second is better.
 
     Args:
-        first: a value for each query, one at least.
-        second: the other system's, in the same order of the queries.
+        first_values: a value for each query, one at least.
+        second_values: the other system's, in the same order of the queries.
 
     Raises:
         ValueError: there are not as many of both, or none.
@@ -126,7 +126,7 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Difference:
     >>> difference([0.0] * 6, [1.0] * 6).p
     0.03125
     """
-    changes = [new - old for old, new in zip(first, second, strict=True)]
+    changes = [new - old for old, new in zip(first_values, second_values, strict=True)]
     return Difference(
         estimate(changes),
         randomisation_p(changes),

@@ -22,7 +22,7 @@ _PLACES, _LEAST = 12, 1e-12
 """Decimal places of a recency, and its minimum: the last bit of a power may differ between machines."""
 
 
-def recency(date: float | None, now: float, half_life: float) -> float:
+def recency(date: float | None, current_time: float, half_life: float) -> float:
     """Return the recency of a date: 0.5 ** (age / half_life).
 
     >>> recency(100.0, 100.0, 10.0), recency(80.0, 100.0, 10.0), recency(None, 100.0, 10.0)
@@ -30,7 +30,7 @@ def recency(date: float | None, now: float, half_life: float) -> float:
 
     Args:
         date: in seconds. A future one counts as now; ``None`` is `UNDATED`. Infinities are valid: Postgres has them.
-        now: in seconds, finite.
+        current_time: in seconds, finite.
         half_life: in seconds, greater than 0.
 
     Returns:
@@ -39,13 +39,13 @@ def recency(date: float | None, now: float, half_life: float) -> float:
     Raises:
         ValueError: the date is NaN, the clock not finite, or the half-life not a positive, finite number.
     """
-    if not math.isfinite(now) or not 0 < half_life < math.inf:
+    if not math.isfinite(current_time) or not 0 < half_life < math.inf:
         raise ValueError("expected a finite clock and a positive half-life")
     if date is None:
         return UNDATED
     if math.isnan(date):
         raise ValueError("a date is not a number")
-    age = max(now - date, 0.0)
+    age = max(current_time - date, 0.0)
     return max(round(math.pow(0.5, age / half_life), _PLACES), _LEAST)
 
 

@@ -67,9 +67,9 @@ def falling(scores: Sequence[float | None]) -> list[float]:
     fallen: list[float] = []
     below = np.float32(math.inf)
     for score in scores:
-        known = (0.0 if math.isinf(below) else float(below)) if score is None else score
-        given = np.float32(max(-_LARGEST, min(known, _LARGEST)))
-        below = given if given < below else np.nextafter(below, np.float32(-math.inf))
+        known_score = (0.0 if math.isinf(below) else float(below)) if score is None else score
+        float32_score = np.float32(max(-_LARGEST, min(known_score, _LARGEST)))
+        below = float32_score if float32_score < below else np.nextafter(below, np.float32(-math.inf))
         fallen.append(float(below))
     return fallen
 
@@ -80,7 +80,7 @@ def word(text: str) -> str:
     >>> word("report 1"), word("50%")
     ('report%201', '50%25')
     """
-    return _UNWRITABLE.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), text) or "%"
+    return _UNWRITABLE.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text) or "%"
 
 
 def read_run(lines: Iterable[str]) -> dict[str, list[str]]:

@@ -42,9 +42,9 @@ class LegList:
     def score_list(self) -> ScoreList[str]:
         """The same as `fusion.weighted` and `fusion.rrf` take it."""
         ids, scores = self.chunk_ids, self.scores
-        others = {} if self.listed is None else dict(zip(ids[self.listed :], scores[self.listed :], strict=True))
+        other_scores = {} if self.listed is None else dict(zip(ids[self.listed :], scores[self.listed :], strict=True))
         coverage = dict(zip(ids, self.coverage, strict=bool(self.coverage)))
-        return ScoreList(self.name, ids[: self.listed], scores[: self.listed], others, coverage, self.usual)
+        return ScoreList(self.name, ids[: self.listed], scores[: self.listed], other_scores, coverage, self.usual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +113,27 @@ def tune(
         fitted: legs whose current weight is a default of ``weighted``, of which each search used its `fit_of`.
     """
     names = sorted({leg.name for example in examples for leg in example.legs})
-    now = tuple(weight_of(method, name, current) for name in names)
+    current_weights = tuple(weight_of(method, name, current) for name in names)
     cases = [_Case.of(example, names, method) for example in examples]
 
     # The current weights first, then the grid in ascending order: `min` takes the first of equal ones.
     options = {weights: _quality(cases, weights, k) for weights in _grid(len(names), steps)}
-    used = _quality([case.fitted({names.index(leg) for leg in fitted if leg in names}) for case in cases], now, k)
-    options = {now: used} | {weights: quality for weights, quality in options.items() if weights != now}
+    used = _quality(
+        [case.fitted({names.index(leg) for leg in fitted if leg in names}) for case in cases], current_weights, k
+    )
+    options = {current_weights: used} | {
+        weights: quality for weights, quality in options.items() if weights != current_weights
+    }
 
     def order(weights: tuple[float, ...]) -> tuple[float, float, float]:
-        return descending(options[weights].ndcg), descending(options[weights].recall), _distance(weights, now)
+        return (
+            descending(options[weights].ndcg),
+            descending(options[weights].recall),
+            _distance(weights, current_weights),
+        )
 
     best = min(options, key=order)
-    return Proposal(dict(zip(names, best, strict=True)), before=options[now], after=options[best])
+    return Proposal(dict(zip(names, best, strict=True)), before=options[current_weights], after=options[best])
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +147,7 @@ class _Case:
     @classmethod
     def of(cls, example: Example, names: Sequence[str], method: str) -> _Case:
         lists = [leg.score_list for leg in example.legs]
-        nearest = [(one.name, one.scores) for one in lists]
+        nearest = [(score_list.name, score_list.scores) for score_list in lists]
         added = CONTRIBUTIONS[method](lists)
         return cls(
             tuple((names.index(name), tuple(ids), [*values]) for name, ids, values in added),
@@ -177,13 +185,13 @@ def _grid(legs: int, steps: int) -> Iterator[tuple[float, ...]]:
         return
     end = steps + legs - 1
     for bars in combinations(range(end), legs - 1):
-        yield tuple((right - left - 1) / steps for left, right in pairwise((-1, *bars, end)))
+        yield tuple((right_bar - left_bar - 1) / steps for left_bar, right_bar in pairwise((-1, *bars, end)))
 
 
-def _distance(weights: Sequence[float], others: Sequence[float]) -> float:
+def _distance(weights: Sequence[float], other_weights: Sequence[float]) -> float:
     """Return the squared distance of two sets of weights as shares; rounded, so that rounding errors break no ties."""
-    pairs = zip(_shares(weights), _shares(others), strict=True)
-    return round(math.fsum((one - other) ** 2 for one, other in pairs), 12)
+    pairs = zip(_shares(weights), _shares(other_weights), strict=True)
+    return round(math.fsum((share - other_share) ** 2 for share, other_share in pairs), 12)
 
 
 def _shares(weights: Sequence[float]) -> list[float]:

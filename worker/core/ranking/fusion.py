@@ -129,15 +129,17 @@ class RankedLeg:
         return ScoreList(self.name, listed, self.scores, self.others, self.coverage, self.usual)
 
     @classmethod
-    def dense(cls, name: str, candidates: Iterable[Candidate], **known: Any) -> RankedLeg:
+    def dense(cls, name: str, candidates: Iterable[Candidate], **leg_fields: Any) -> RankedLeg:
         """Make a leg of a vector search: its scores are the similarities; candidates without one are left out."""
         pairs = [(candidate, candidate.similarity) for candidate in candidates if candidate.similarity is not None]
-        return cls(name, tuple(candidate for candidate, _ in pairs), tuple(score for _, score in pairs), **known)
+        return cls(name, tuple(candidate for candidate, _ in pairs), tuple(score for _, score in pairs), **leg_fields)
 
     @classmethod
-    def scored(cls, name: str, found: Iterable[tuple[Candidate, float]], key: Callable[[str], Any]) -> RankedLeg:
+    def scored(
+        cls, name: str, scored_candidates: Iterable[tuple[Candidate, float]], key: Callable[[str], Any]
+    ) -> RankedLeg:
         """Make a leg in total order: by its own score, then by chunk id as ``key`` compares them (`ranking.id_key`)."""
-        ranked = sorted(found, key=lambda pair: (descending(pair[1]), key(pair[0].chunk.id)))
+        ranked = sorted(scored_candidates, key=lambda pair: (descending(pair[1]), key(pair[0].chunk.id)))
         return cls(name, tuple(candidate for candidate, _ in ranked), tuple(score for _, score in ranked))
 
 
@@ -164,9 +166,9 @@ def similarity(
 
     Unknown similarities come last. Weights have no effect: the primary's share depends on how many chunks it fetches.
     """
-    merged, known = _merge(legs), _leg_scores(legs)
+    merged, leg_scores = _merge(legs), _leg_scores(legs)
     ranked = sorted(merged.items(), key=lambda pair: descending(pair[1].similarity))
-    return [_scored(candidate, known[chunk], candidate.similarity) for chunk, candidate in ranked]
+    return [_scored(candidate, leg_scores[chunk], candidate.similarity) for chunk, candidate in ranked]
 
 
 def rrf(legs: Sequence[RankedLeg], weights: Mapping[str, float] = _NO_WEIGHTS, rrf_k: int = RRF_K) -> list[Candidate]:
@@ -226,12 +228,12 @@ def standardised(scores: Sequence[float | None], usual: Sequence[float] = ()) ->
     [1.0, -0.2]
     """
     lowest = min((score for score in scores if score is not None), default=0.0)
-    known = [lowest if score is None else score for score in scores]
-    if not known or min(known) == max(known):
-        return [0.0] * len(known)
-    mean = math.fsum(known) / len(known)
-    own = math.sqrt(math.fsum((score - mean) ** 2 for score in known) / len(known))
-    pairs = zip(known, usual or [own] * len(known), strict=True)
+    filled_scores = [lowest if score is None else score for score in scores]
+    if not filled_scores or min(filled_scores) == max(filled_scores):
+        return [0.0] * len(filled_scores)
+    mean = math.fsum(filled_scores) / len(filled_scores)
+    standard_deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in filled_scores) / len(filled_scores))
+    pairs = zip(filled_scores, usual or [standard_deviation] * len(filled_scores), strict=True)
     return [round((score - mean) / deviation, _PLACES) for score, deviation in pairs]
 
 
@@ -245,39 +247,39 @@ def min_max(scores: Sequence[float]) -> list[float]:
     return [(score - low) / (high - low) if low < high else 1.0 for score in scores]
 
 
-def convex(first: Sequence[float], second: Sequence[float], weight: float) -> list[float]:
+def convex(first_scores: Sequence[float], second_scores: Sequence[float], weight: float) -> list[float]:
     """Return (1 - weight) * first + weight * second, each scaled to 0-1 by `min_max`; at weight 1 the second unscaled.
 
     >>> convex([0.9, 0.8, 0.5], [0.0, 7.0, 7.0], 0.5), convex([0.9, 0.8, 0.5], [0.0, 7.0, 7.0], 1.0)
     ([0.5, 0.875, 0.5], [0.0, 7.0, 7.0])
 
     Args:
-        first: one finite score per candidate, higher is better.
-        second: as many, in its own unit.
+        first_scores: one finite score per candidate, higher is better.
+        second_scores: as many, in its own unit.
         weight: of the second, 0-1.
 
     Returns:
         One score per candidate, rounded to twelve decimal places below weight 1.
     """
     if weight == 1:
-        return [*second]
-    pairs = zip(min_max(first), min_max(second), strict=True)
-    return [round((1.0 - weight) * one + weight * other, _PLACES) for one, other in pairs]
+        return [*second_scores]
+    pairs = zip(min_max(first_scores), min_max(second_scores), strict=True)
+    return [round((1.0 - weight) * first_score + weight * second_score, _PLACES) for first_score, second_score in pairs]
 
 
 def ranks_of(lists: Sequence[ScoreList[Key]], rrf_k: int = RRF_K) -> list[Contribution[Key]]:
     """Return what each list adds to a chunk's sum in reciprocal rank fusion: only the ranks of what it lists matter."""
-    return [(one.name, one.listed, reciprocal_ranks(one.scores, rrf_k)) for one in lists]
+    return [(score_list.name, score_list.listed, reciprocal_ranks(score_list.scores, rrf_k)) for score_list in lists]
 
 
 def standard_scores_of(lists: Sequence[ScoreList[Key]]) -> list[Contribution[Key]]:
     """Return what each leg adds to a chunk's sum of `standardised` scores; lists of one name have one mean."""
-    chunks = [*dict.fromkeys(chunk for one in lists for chunk in one.listed)]
+    chunks = [*dict.fromkeys(chunk for score_list in lists for chunk in score_list.listed)]
     compared: dict[str, dict[Key, float]] = {}
     usual: dict[str, dict[Key, float | None]] = {}
-    for one in lists:
-        compared.setdefault(one.name, {}).update(one.compared)
-        usual.setdefault(one.name, {}).update(dict.fromkeys(one.known, one.usual))
+    for score_list in lists:
+        compared.setdefault(score_list.name, {}).update(score_list.compared)
+        usual.setdefault(score_list.name, {}).update(dict.fromkeys(score_list.known, score_list.usual))
     return [
         (name, chunks, standardised([scores.get(chunk) for chunk in chunks], _deviations(chunks, usual[name])))
         for name, scores in compared.items()
@@ -286,10 +288,10 @@ def standard_scores_of(lists: Sequence[ScoreList[Key]]) -> list[Contribution[Key
 
 def _deviations(chunks: Sequence[Key], usual: Mapping[Key, float | None]) -> list[float]:
     """Return the usual deviation of each chunk's score, the widest where it has none; empty where one is not known."""
-    known = [deviation for deviation in usual.values() if deviation is not None]
-    if not known or len(known) < len(usual):
+    known_deviations = [deviation for deviation in usual.values() if deviation is not None]
+    if not known_deviations or len(known_deviations) < len(usual):
         return []
-    return [usual.get(chunk) or max(known) for chunk in chunks]
+    return [usual.get(chunk) or max(known_deviations) for chunk in chunks]
 
 
 CONTRIBUTIONS: Mapping[str, Callable[[Sequence[ScoreList[Any]]], list[Contribution[Any]]]] = {
@@ -348,8 +350,8 @@ def weights_used(method: str, legs: Sequence[RankedLeg], weights: Mapping[str, f
     """Return the weight of each leg in a fusion, defaults included; empty for a method without weights."""
     if method not in CONTRIBUTIONS:
         return {}
-    given = {**_fitted(legs, weights), **weights} if method == "weighted" else weights
-    return {leg.name: weight_of(method, leg.name, given) for leg in legs}
+    named_weights = {**_fitted(legs, weights), **weights} if method == "weighted" else weights
+    return {leg.name: weight_of(method, leg.name, named_weights) for leg in legs}
 
 
 def _fitted(legs: Sequence[RankedLeg], weights: Mapping[str, float]) -> dict[str, float]:
@@ -378,10 +380,10 @@ def _by_sum(
     weights: Mapping[str, float],
     contributions: Callable[[Sequence[ScoreList[tuple[str, str]]]], list[Contribution[tuple[str, str]]]],
 ) -> list[Candidate]:
-    merged, known = _merge(legs), _leg_scores(legs)
+    merged, leg_scores = _merge(legs), _leg_scores(legs)
     added = contributions([leg.score_list for leg in legs])
     totals = weighted_sums((weights[name], chunks, values) for name, chunks, values in added)
-    return [_scored(merged[chunk], known[chunk], fused) for chunk, fused in totals]
+    return [_scored(merged[chunk], leg_scores[chunk], fused) for chunk, fused in totals]
 
 
 def _merge(legs: Sequence[RankedLeg]) -> dict[tuple[str, str], Candidate]:
@@ -391,13 +393,13 @@ def _merge(legs: Sequence[RankedLeg]) -> dict[tuple[str, str], Candidate]:
     """
     merged: dict[tuple[str, str], Candidate] = {}
     for candidate in (candidate for leg in legs for candidate in leg.candidates):
-        first = merged.setdefault(identity(candidate), candidate)
-        lacks_similarity = first.similarity is None and candidate.similarity is not None
-        if lacks_similarity or (first.embedding is None and candidate.embedding is not None):
+        merged_candidate = merged.setdefault(identity(candidate), candidate)
+        lacks_similarity = merged_candidate.similarity is None and candidate.similarity is not None
+        if lacks_similarity or (merged_candidate.embedding is None and candidate.embedding is not None):
             merged[identity(candidate)] = dataclasses.replace(
-                first,
-                similarity=candidate.similarity if first.similarity is None else first.similarity,
-                embedding=candidate.embedding if first.embedding is None else first.embedding,
+                merged_candidate,
+                similarity=candidate.similarity if merged_candidate.similarity is None else merged_candidate.similarity,
+                embedding=candidate.embedding if merged_candidate.embedding is None else merged_candidate.embedding,
             )
     return merged
 
@@ -407,16 +409,16 @@ def _leg_scores(legs: Sequence[RankedLeg]) -> dict[tuple[str, str], list[LegScor
 
     Chunks that a leg only knows the score of rank after those that it lists.
     """
-    known: dict[tuple[str, str], list[LegScore]] = {
+    scores_by_chunk: dict[tuple[str, str], list[LegScore]] = {
         identity(candidate): [] for leg in legs for candidate in leg.candidates
     }
     for leg in legs:
         listed = zip(map(identity, leg.candidates), leg.scores, strict=True)
-        others = [(chunk, leg.others[chunk]) for chunk in known if chunk in leg.others]
-        others.sort(key=lambda pair: descending(pair[1]))
-        for rank, (chunk, score) in enumerate((*listed, *others), 1):
-            known[chunk].append(LegScore(leg.name, score, rank))
-    return known
+        unlisted_scores = [(chunk, leg.others[chunk]) for chunk in scores_by_chunk if chunk in leg.others]
+        unlisted_scores.sort(key=lambda pair: descending(pair[1]))
+        for rank, (chunk, score) in enumerate((*listed, *unlisted_scores), 1):
+            scores_by_chunk[chunk].append(LegScore(leg.name, score, rank))
+    return scores_by_chunk
 
 
 def _scored(candidate: Candidate, legs: Sequence[LegScore], fused: float | None) -> Candidate:

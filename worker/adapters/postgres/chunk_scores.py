@@ -28,12 +28,10 @@ class ChunkScore(NamedTuple):
     Attributes:
         score: similarity or BM25 score; higher is better.
         coverage: how much of the query's words the chunk has, 0-1; 0 for similarities. See `scores_of_given`.
-        query_idf: sum of the idf of the query's words; 0 for similarities.
     """
 
     score: float
     coverage: float = 0.0
-    query_idf: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -266,8 +266,7 @@ WITH {parsed}, {given}
 SELECT id::text, score,
        CASE WHEN document @@ (SELECT strict FROM parsed) THEN 1
             ELSE {scattered} * (SELECT round((sum(idf) FILTER (WHERE document @@ query) / sum(idf)) * 1e9) / 1e9
-                                  FROM words) END,
-       (SELECT sum(idf) FROM words)
+                                  FROM words) END
   FROM {ranked} AS ranked
   JOIN (SELECT c.{key} AS id, {document} AS document FROM {table} AS c WHERE {is_given}) AS chunk USING (id)
 """
@@ -299,9 +298,9 @@ def best_matching(corpus: Statements, filters: FilterSet, vectors: bool, with_te
 def scores_of_given(corpus: Statements) -> bytes:
     """Compose the statement for the BM25 scores of given chunks, whichever of the query's words they have.
 
-    Its rows are (id as text, score, coverage, sum of the idf of the query's words) of the visible ones with any word.
-    Coverage is 1 where the whole query matches, else `_SCATTERED` times the share of its words, weighted by idf. Its
-    parameters are those of `Statements.given_values`, `text_values`, and ``k``, the number of ids.
+    Its rows are (id as text, score, coverage) of the visible ones with any word. Coverage is 1 where the whole query
+    matches, else `_SCATTERED` times the share of its words, weighted by idf. Its parameters are those of
+    `Statements.given_values`, `text_values`, and ``k``, the number of ids.
     """
     where = [corpus.is_given, sql.SQL(_NOT_EXCLUDED).format(document=document(corpus.settings, corpus.reading))]
     return corpus.cached(

@@ -123,7 +123,7 @@ def _run(
     corpora = None if None in targets else dict.fromkeys(corpus.name for corpus in targets if corpus is not None)
     statements = [*chain.from_iterable(batches)]
     results = iter(database.read(principal, statements, timeout_seconds, searches=len(searches), corpora=corpora))
-    return [search.read([*islice(results, len(queries))]) for search, queries in zip(searches, batches, strict=True)]
+    return [search.read([*islice(results, len(batch))]) for search, batch in zip(searches, batches, strict=True)]
 
 
 def search_each(

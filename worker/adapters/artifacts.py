@@ -187,7 +187,7 @@ def try_folder(folder: Path, *, leave: bool, use: Callable[[Path], None] = lambd
     Raises:
         OSError: it can't be made or written.
     """
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    new_folders = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, prefix=f".{_PROBE}-") as file:
@@ -195,7 +195,7 @@ def try_folder(folder: Path, *, leave: bool, use: Callable[[Path], None] = lambd
         use(folder)
     finally:
         with contextlib.suppress(OSError):  # another process uses it by now
-            for path in made if not leave else ():
+            for path in new_folders if not leave else ():
                 path.rmdir()
 
 

@@ -134,8 +134,8 @@ def _of_queues(queues: Iterable[str]) -> dict[str, tuple[str | int, ...]]:
 def _servers(settings: Settings, queues: Iterable[str]) -> Iterator[_Server]:
     """Yield the broker, then the other servers that have a URL of their own."""
     results = settings.result_backend
-    both = {**_OF_THE_BROKER, **_of_queues(queues), **(_OF_THE_RESULTS if results is None else {})}
-    yield _Server("Redis", "the broker", "CELERY_BROKER_URL", settings.broker_url, both)
+    commands = {**_OF_THE_BROKER, **_of_queues(queues), **(_OF_THE_RESULTS if results is None else {})}
+    yield _Server("Redis", "the broker", "CELERY_BROKER_URL", settings.broker_url, commands)
     if results is not None:
         yield _Server("results", "the result backend", "CELERY_RESULT_BACKEND", results, _OF_THE_RESULTS)
     if settings.cache.tasks and settings.cache.url is not None:
@@ -218,8 +218,8 @@ def _too_old(client: redis.Redis) -> str | None:
         version = str(client.info("server").get("redis_version", ""))
     except redis.ResponseError:  # also NoPermissionError
         return None
-    found = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
-    if len(found) < len(_BLMOVE_SINCE) or found >= _BLMOVE_SINCE:
+    version_numbers = tuple(int(number) for number in version.split(".")[:2] if number.isdecimal())
+    if len(version_numbers) < len(_BLMOVE_SINCE) or version_numbers >= _BLMOVE_SINCE:
         return None
     return (
         f"Redis {version} is too old: the reliable transport moves jobs with BLMOVE, which Redis has since 6.2 "
@@ -280,16 +280,16 @@ def _redis_settings(client: redis.Redis, server: _Server) -> Iterator[Finding]:
         return  # which may lose what it has
     if server.subject == "Redis":
         yield from _kill_right(client)
-    found = _visible(client)
+    settings = _visible(client)
     expected = _REDIS if server.subject == "Redis" else _OF_KEPT_RESULTS
-    for name, (wanted, otherwise) in expected.items():
-        if name in found and found[name] != wanted:
+    for name, (setting, otherwise) in expected.items():
+        if name in settings and settings[name] != setting:
             yield Finding(
                 "advice",
                 server.subject,
-                f"{name} is {found[name]}: {otherwise}. CONFIG SET {name} {wanted}, and the same in redis.conf",
+                f"{name} is {settings[name]}: {otherwise}. CONFIG SET {name} {setting}, and the same in redis.conf",
             )
-    hidden = [name for name in expected if name not in found]
+    hidden = [name for name in expected if name not in settings]
     if hidden and server.subject == "Redis":
         yield Finding(
             "ok",
@@ -317,13 +317,13 @@ def _kill_right(client: redis.Redis) -> Iterator[Finding]:
 
 def _visible(client: redis.Redis) -> dict[str, str]:
     """Return the settings that this user may see: by CONFIG, else from INFO, else none."""
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     try:
         for name in _REDIS:
-            found[name] = str(client.config_get(name).get(name))
+            settings[name] = str(client.config_get(name).get(name))
     except redis.ResponseError:  # also NoPermissionError, and a managed Redis without CONFIG
-        found |= _read_info(client)
-    return found
+        settings |= _read_info(client)
+    return settings
 
 
 def _read_info(client: redis.Redis) -> dict[str, str]:
@@ -331,11 +331,11 @@ def _read_info(client: redis.Redis) -> dict[str, str]:
         info: Mapping[str, Any] = client.info()
     except redis.ResponseError:
         return {}
-    known = {
+    redis_settings = {
         "appendonly": {1: "yes", 0: "no"}.get(info.get("aof_enabled", -1)),
         "maxmemory-policy": info.get("maxmemory_policy"),
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in redis_settings.items() if value is not None}
 
 
 _STATED = """
@@ -398,7 +398,7 @@ def storage_findings(settings: Settings) -> Iterator[Finding]:
     """Check whether what Postgres has committed survives a crash, and a failover to a standby."""
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
         row = connection.execute(_STORED, ([*_OFF],)).fetchone()
-    role, database, standby, commit, named, standbys, off = row or ("", "", False, "on", "", 0, [])
+    role, database, standby, commit, standby_names, standbys, off = row or ("", "", False, "on", "", 0, [])
     of_session = (_PLANS, f"ALTER ROLE {role} IN DATABASE {database} SET {{name}} = on")
     for name in off:
         otherwise, cure = _OFF.get(name, of_session)
@@ -417,8 +417,8 @@ def storage_findings(settings: Settings) -> Iterator[Finding]:
             f"the role {role} has synchronous_commit off: a crash loses its last transactions. The worker's own wait "
             f"for the disk; for all others: ALTER ROLE {role} IN DATABASE {database} SET synchronous_commit = on",
         )
-    if standbys and (not named or commit == "local"):
-        setting = "synchronous_commit is local" if named else "synchronous_standby_names is empty"
+    if standbys and (not standby_names or commit == "local"):
+        setting = "synchronous_commit is local" if standby_names else "synchronous_standby_names is empty"
         yield Finding(
             "advice",
             "Postgres",
@@ -432,7 +432,7 @@ def warnings(settings: Settings) -> list[Finding]:
 
     An unavailable server adds no warning here: the worker's own connection reports it.
     """
-    found = [*redis_findings(settings)]
+    findings = [*redis_findings(settings)]
     with contextlib.suppress(RetrievalError):
-        found += role_findings(settings)
-    return [finding for finding in found if finding.level == "advice"]
+        findings += role_findings(settings)
+    return [finding for finding in findings if finding.level == "advice"]

@@ -56,23 +56,23 @@ def url_problem(url: str) -> str | None:
 
 def _form_problem(url: str) -> str | None:
     try:
-        parts = urlsplit(url)
-        _ = parts.port
+        parsed = urlsplit(url)
+        _ = parsed.port
     except ValueError:
         return _ENCODED
-    if parts.scheme not in _SCHEMES:
+    if parsed.scheme not in _SCHEMES:
         return f"expected a URL of redis:// or rediss://, like {_EXAMPLE}"
-    if parts.scheme in {"redis", "rediss"} and _has_password_behind_host(parts):
+    if parsed.scheme in {"redis", "rediss"} and _has_password_behind_host(parsed):
         return _ENCODED
-    if parts.scheme in {"redis", "rediss"} and parts.path.strip("/") and not parts.path.strip("/").isdecimal():
+    if parsed.scheme in {"redis", "rediss"} and parsed.path.strip("/") and not parsed.path.strip("/").isdecimal():
         return f"expected the number of a database behind the host, like {_EXAMPLE}"
     return None
 
 
-def _has_password_behind_host(parts: SplitResult) -> bool:
+def _has_password_behind_host(parsed: SplitResult) -> bool:
     """Return whether an unexpected @ shows that the parsed host is part of a password."""
-    names = (pair.partition("=")[0] for pair in parts.query.split("&"))
-    return "@" in parts.path or "@" in parts.fragment or any("@" in name for name in names)
+    names = (pair.partition("=")[0] for pair in parsed.query.split("&"))
+    return "@" in parsed.path or "@" in parsed.fragment or any("@" in name for name in names)
 
 
 def refusal(error: Exception, url: str) -> str | None:
@@ -132,13 +132,13 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 def _protocol_problem(error: Exception, url: str) -> str | None:
     """Return the problem of a server that expects TLS or no TLS, unlike the URL, or is not a Redis."""
-    parts = urlsplit(url)
-    if parts.scheme not in {"redis", "rediss"}:
+    parsed = urlsplit(url)
+    if parsed.scheme not in {"redis", "rediss"}:
         return None
-    address = parts.hostname or "localhost", parts.port or 6379
-    if parts.scheme == "rediss" and _speaks_plainly(address):
+    address = parsed.hostname or "localhost", parsed.port or 6379
+    if parsed.scheme == "rediss" and _speaks_plainly(address):
         return "rediss:// asks for TLS, and this Redis speaks none there: write redis://, or the port of its TLS"
-    if parts.scheme == "redis" and _speaks_tls(address):
+    if parsed.scheme == "redis" and _speaks_tls(address):
         return "this Redis speaks TLS only: write rediss:// and ?ssl_ca_certs=/path/ca.crt (docs/redis.md)"
     if isinstance(error, redis.InvalidResponse):
         return "what answers there is no Redis. Check the host and the port"

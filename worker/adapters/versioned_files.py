@@ -46,10 +46,10 @@ def add_version(target: Path, content: bytes) -> None:
     if not _has(target, content):
         same = next((version for version in versions.values() if _has(version, content)), None)
         new = same or _write_part(target.parent, content)
-        last = max(versions, default=0)
+        last_version = max(versions, default=0)
         # They are one file where a process was killed between the link and the rename.
-        if target.exists() and not (last and versions[last].samefile(target)):
-            os.link(target, _version(target, last + 1))
+        if target.exists() and not (last_version and versions[last_version].samefile(target)):
+            os.link(target, _version(target, last_version + 1))
         new.replace(target)
     _sync(target.parent)
 
@@ -74,14 +74,14 @@ def try_versions(root: Path) -> None:
 
 def _write_part(folder: Path, content: bytes) -> Path:
     _make_folder(folder)
-    part = folder / PART
+    part_file = folder / PART
     try:
-        write_private(part, content)
-        _sync(part)
+        write_private(part_file, content)
+        _sync(part_file)
     except OSError:
-        part.unlink(missing_ok=True)
+        part_file.unlink(missing_ok=True)
         raise
-    return part
+    return part_file
 
 
 def _make_folder(folder: Path) -> None:

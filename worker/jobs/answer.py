@@ -81,5 +81,5 @@ def scores_of(candidate: Candidate) -> dict[str, Any]:
 
 def batch_summary(answer: Mapping[str, Any]) -> Summary:
     """Return the number of chunks in all answers of a batch, and a text with the number of answers."""
-    chunks = sum(len(part.get("chunks", ())) for part in answer["results"])
+    chunks = sum(len(query_answer.get("chunks", ())) for query_answer in answer["results"])
     return chunks, f"batch of {len(answer['results'])}"

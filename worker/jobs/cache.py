@@ -125,12 +125,12 @@ class ResultCache:
         settings = self._settings.model_dump(mode="json", include=_IN_EVERY_KEY)
         return canonical_sha256({"settings": settings, **self._makers})
 
-    def slot(self, task: str, asked: Mapping[str, Any], caller: Principal, bounds: CacheBounds) -> Slot | None:
+    def slot(self, task: str, job_fields: Mapping[str, Any], caller: Principal, bounds: CacheBounds) -> Slot | None:
         """Return the slot of a job's result; call it before any search.
 
         Args:
             task: the job's task.
-            asked: all fields of the job that can change the result, as plain JSON, without the caller.
+            job_fields: all fields of the job that can change the result, as plain JSON, without the caller.
             caller: the caller.
             bounds: bounds of the result.
 
@@ -146,17 +146,17 @@ class ResultCache:
         state = self._state(caller, bounds.room)
         if state is None:
             return None
-        parts = {
+        key_fields = {
             "always": self._always,
             "task": task,
-            "asked": dict(asked),
+            "asked": dict(job_fields),
             "caller": caller.settings,
             "corpora": list(bounds.room),
             "readings": [asdict(self._corpora.get(name).statements.reading) for name in bounds.room],
             "state": state,
         }
         # Not RFC 8785's JSON: there, two different integers beyond 2^53 may be equal, and a filter distinguishes them.
-        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        digest = hashlib.sha256(json.dumps(key_fields, sort_keys=True).encode()).hexdigest()
         return Slot(self._store, digest, self._corpora, caller, bounds)
 
     def _state(self, caller: Principal, names: Iterable[str]) -> str | None:
@@ -265,9 +265,9 @@ class Slot:
 
 def _fits(entry: _Entry, bounds: CacheBounds) -> bool:
     """Return whether an entry is in bounds: no duplicate chunks, counts per corpus, known legs, ranks, figures."""
-    places = Counter((kept.corpus, kept.chunk_id) for kept in entry.chunks)
-    corpora = Counter(kept.corpus for kept in entry.chunks)
-    legs = [leg for kept in entry.chunks for leg in kept.scores.legs]
+    places = Counter((chunk.corpus, chunk.chunk_id) for chunk in entry.chunks)
+    corpora = Counter(chunk.corpus for chunk in entry.chunks)
+    legs = [leg for chunk in entry.chunks for leg in chunk.scores.legs]
     return (
         len(places) == len(entry.chunks)
         and all(count <= bounds.room.get(corpus, 0) for corpus, count in corpora.items())

@@ -118,29 +118,31 @@ class CitationBuilder:
         if job.records is not None:
             return [_record(chunk) for chunk in job.records], 0
         assert job.cite is not None  # noqa: S101 -- for the type checker: the contract asks for one of the two
-        found = self._recorded(job.cite, context)
-        pins = unique([recorded.pin for record in found for recorded in record.pins])
+        run_records = self._recorded(job.cite, context)
+        pins = unique([recorded.pin for record in run_records for recorded in record.pins])
         outcomes = self._replay.at_home(pins, context)
-        cited = {_place(pin) for pin in pins} if job.cite.what == "retrieved" else {*_cited(found)}
-        given, known = job.sections or {}, _cited(_unchanged(found, outcomes))
-        kept = [(outcome, chunk) for outcome, chunk in answered(outcomes) if _place(outcome.pin) in cited]
+        cited = {_place(pin) for pin in pins} if job.cite.what == "retrieved" else {*_cited(run_records)}
+        sections, recorded_sections = job.sections or {}, _cited(_unchanged(run_records, outcomes))
+        cited_chunks = [(outcome, chunk) for outcome, chunk in answered(outcomes) if _place(outcome.pin) in cited]
         left_out = sum(_place(outcome.pin) in cited and outcome.verdict not in RETURNED for outcome in outcomes)
         records = [
             _cited_record(outcome, chunk, section)
-            for outcome, chunk in kept
-            for section in _each_once(given.get(outcome.pin.chunk_hash) or known.get(_place(outcome.pin)))
+            for outcome, chunk in cited_chunks
+            for section in _each_once(
+                sections.get(outcome.pin.chunk_hash) or recorded_sections.get(_place(outcome.pin))
+            )
         ]
         return records, left_out
 
     def _recorded(self, cite: CitedRun, context: JobContext) -> list[Record]:
         """Return the records of the run to be cited."""
-        found = self._runs.find(owner_of(context.caller), cite, None, cite.step)
-        found = [record for record in own_records(found, REPLAY) if record.pins]
-        if not found:
+        run_records = self._runs.find(owner_of(context.caller), cite, None, cite.step)
+        run_records = [record for record in own_records(run_records, REPLAY) if record.pins]
+        if not run_records:
             raise InvalidJob("no such run", "cite")
         if cite.what == "retrieved":
-            return found
-        answers = [record for record in found if record.task == ANSWERING]
+            return run_records
+        answers = [record for record in run_records if record.task == ANSWERING]
         if not answers:
             raise InvalidJob(f"expected a run with an answer of {ANSWERING}", "cite.what")
         return answers
@@ -151,17 +153,17 @@ class CitationBuilder:
         self, records: Sequence[CitationRecord], intact: Sequence[bool], context: JobContext
     ) -> list[dict[str, Any]]:
         """Check each citation: whether text and hash match, whether the caller may see the source, and its verdict."""
-        pins = [pin_of_record(record, whole) for record, whole in zip(records, intact, strict=True)]
+        pins = [pin_of_record(record, is_intact) for record, is_intact in zip(records, intact, strict=True)]
         outcomes = self._replay.anywhere(pins, context)
         return [
             {
                 "chunk_hash": record.chunk_hash,
-                "integrity": whole,
+                "integrity": is_intact,
                 "authorised": outcome.chunk is not None,
                 "verdict": outcome.verdict,
                 "document_id": None if outcome.chunk is None else outcome.chunk.document_id,
             }
-            for record, whole, outcome in zip(records, intact, outcomes, strict=True)
+            for record, is_intact, outcome in zip(records, intact, outcomes, strict=True)
         ]
 
     def _quotes(
@@ -171,8 +173,8 @@ class CitationBuilder:
         if not job.quotes:
             return []
         chunks = [
-            QuotedChunk.of(record.chunk_hash, record.text if whole else "")
-            for record, whole in zip(records, intact, strict=True)
+            QuotedChunk.of(record.chunk_hash, record.text if is_intact else "")
+            for record, is_intact in zip(records, intact, strict=True)
         ]
         budget = SearchBudget(self._quote_steps, len(job.quotes))
         return [
@@ -200,20 +202,20 @@ def _place(pin: Pin) -> tuple[str, str]:
     return pin.corpus or "", pin.chunk_id or ""
 
 
-def _cited(found: Iterable[Record]) -> dict[tuple[str, str], list[str]]:
+def _cited(records: Iterable[Record]) -> dict[tuple[str, str], list[str]]:
     """Return the chunks that recorded answers cite, with the sections that cite them."""
     sections: dict[tuple[str, str], list[str]] = {}
-    for record in found:
+    for record in records:
         if record.task == ANSWERING:
             for place, names in cited_sections(record.answer).items():
                 sections.setdefault(place, []).extend(names)
     return sections
 
 
-def _unchanged(found: Iterable[Record], outcomes: Iterable[Outcome[Chunk]]) -> list[Record]:
+def _unchanged(records: Iterable[Record], outcomes: Iterable[Outcome[Chunk]]) -> list[Record]:
     """Return the records whose answer this caller may still read: all its sources are unchanged and visible."""
     standing = {_place(outcome.pin) for outcome in outcomes if outcome.verdict in RETURNED}
-    return [record for record in found if all(_place(recorded.pin) in standing for recorded in record.pins)]
+    return [record for record in records if all(_place(recorded.pin) in standing for recorded in record.pins)]
 
 
 def _cited_record(outcome: Outcome[Chunk], chunk: Chunk, section: str | None) -> CitationRecord:

@@ -46,10 +46,10 @@ class Corpora:
         Raises:
             InvalidJob: the settings name no such corpus.
         """
-        wanted = self._default if name is None else name
-        if wanted not in self._corpora:
+        corpus_name = self._default if name is None else name
+        if corpus_name not in self._corpora:
             raise InvalidJob(f"expected one of {', '.join(self._corpora)}", path)
-        return self._corpora[wanted]
+        return self._corpora[corpus_name]
 
     def find(self, name: str | None) -> Corpus | None:
         """Return a corpus as `get` does, or None for a name that the settings do not have."""
@@ -66,13 +66,15 @@ class Corpora:
         Raises:
             InvalidJob: they differ; ``path`` is that of the list of corpora.
         """
-        first = corpora[0]
-        wanted = first.settings.dimensions
+        first_corpus = corpora[0]
+        dimensions = first_corpus.settings.dimensions
         for i, corpus in enumerate(corpora):
-            if (found := corpus.settings.dimensions) != wanted:
-                expected = f"expected corpora of as many dimensions as {first.name} has ({wanted}), got {found}"
+            if (size := corpus.settings.dimensions) != dimensions:
+                expected = (
+                    f"expected corpora of as many dimensions as {first_corpus.name} has ({dimensions}), got {size}"
+                )
                 raise InvalidJob(expected, f"{path}[{i}].corpus")
-        return wanted
+        return dimensions
 
     def caller_of(self, corpus: Corpus, context: JobContext) -> Principal:
         """Return the principal for a query of a corpus; anonymous only if the corpus is public.
@@ -113,22 +115,22 @@ class Corpora:
             Unavailable, TimedOut, SettingsError, InternalError: see `Database.read`.
         """
         ids: dict[str, list[str]] = {}
-        for one in stored:
-            ids.setdefault(one.corpus, []).append(one.chunk_id)
+        for candidate in stored:
+            ids.setdefault(candidate.corpus, []).append(candidate.chunk_id)
         corpora = [self.get(name) for name in ids]
         statements = [
-            (corpus.statements.pinned, corpus.statements.pins((), of))
-            for corpus, of in zip(corpora, ids.values(), strict=True)
+            (corpus.statements.pinned, corpus.statements.pins((), chunk_ids))
+            for corpus, chunk_ids in zip(corpora, ids.values(), strict=True)
         ]
         results = self.database.read(caller, statements, corpora=ids)
-        now = {
+        current_chunks = {
             (corpus.name, chunk.id): chunk
             for corpus, rows in zip(corpora, results, strict=True)
             for chunk in corpus.chunks(rows)
         }
-        found = [(one, now.get((one.corpus, one.chunk_id))) for one in stored]
+        with_chunks = [(candidate, current_chunks.get((candidate.corpus, candidate.chunk_id))) for candidate in stored]
         return [
-            Candidate(chunk, one.similarity, one.scores, one.corpus)
-            for one, chunk in found
-            if chunk is not None and raw_hash(chunk.text) == one.raw_hash
+            Candidate(chunk, candidate.similarity, candidate.scores, candidate.corpus)
+            for candidate, chunk in with_chunks
+            if chunk is not None and raw_hash(chunk.text) == candidate.raw_hash
         ]

@@ -116,14 +116,14 @@ class CorpusEmbedders:
 
     def _renew(self) -> None:
         """Read old records again, and forget what was found for those that changed."""
-        now = self._clock()
-        if now - self._read_at < RECORDS_SECONDS:
+        current_time = self._clock()
+        if current_time - self._read_at < RECORDS_SECONDS:
             return
-        self._read_at = now
+        self._read_at = current_time
         with contextlib.suppress(RetrievalError):  # the search itself reports a database that is away
-            before, self._recorded = self._recorded, self._records()
-            for corpus in {*before, *self._recorded}:
-                if not _same(before.get(corpus), self._recorded.get(corpus)):
+            previous_records, self._recorded = self._recorded, self._records()
+            for corpus in {*previous_records, *self._recorded}:
+                if not _same(previous_records.get(corpus), self._recorded.get(corpus)):
                     self._reasons.pop(corpus, None)
                     self._verdicts.clear()
 
@@ -160,13 +160,13 @@ class CorpusEmbedders:
             rows = self._sample(corpus, caller, seconds)
             if len(rows.texts) < ENOUGH:
                 return nothing
-            own = self._embedder.embed(rows.texts, paid, seconds, rows.vectors.shape[1])
+            own_vectors = self._embedder.embed(rows.texts, paid, seconds, rows.vectors.shape[1])
         except Unavailable:
             raise
         except RetrievalError as error:  # the search, or the query's own embedding, reports what is wrong
             log.warning("embedder not compared", corpus=corpus, reason=error.message)
             return nothing
-        if unrelated(own, rows.vectors):
+        if unrelated(own_vectors, rows.vectors):
             return _Verdict(foreign(self._embedder, rows.vectors), nothing.until)
         return _Verdict(None, math.inf)
 
@@ -188,8 +188,8 @@ def _warn(corpus: str, reason: str | None) -> None:
         log.warning("embedder differs", corpus=corpus, reason=reason)
 
 
-def _same(one: EmbedderIdentity | None, other: EmbedderIdentity | None) -> bool:
+def _same(previous: EmbedderIdentity | None, current: EmbedderIdentity | None) -> bool:
     """Return whether two records of a corpus are equal."""
-    if one is None or other is None:
-        return one is other
-    return str(one) == str(other) and one.fingerprint.tobytes() == other.fingerprint.tobytes()
+    if previous is None or current is None:
+        return previous is current
+    return str(previous) == str(current) and previous.fingerprint.tobytes() == current.fingerprint.tobytes()

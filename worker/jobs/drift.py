@@ -96,24 +96,24 @@ class DriftCheck:
             subject_id: only runs of this subject.
             run_id: only runs with this id.
         """
-        after = 0
-        while runs := self._checks.next(owner, subject_id, run_id, after, PAGE):
+        last_key = 0
+        while runs := self._checks.next(owner, subject_id, run_id, last_key, PAGE):
             yield from self._check(caller, owner, runs)
-            after = runs[-1].key
+            last_key = runs[-1].key
 
     def due(self, caller: Principal | None, limit: int) -> list[CheckedRun]:
         """Check the ``limit`` runs, of all owners, that were never checked or whose check is the oldest."""
         runs = self._checks.due(limit)
-        pages = (runs[first : first + PAGE] for first in range(0, len(runs), PAGE))
+        pages = (runs[start : start + PAGE] for start in range(0, len(runs), PAGE))
         return [checked for page in pages for checked in self._check(caller, None, page)]
 
     def _check(self, caller: Principal | None, owner: str | None, runs: Sequence[StoredRun]) -> list[CheckedRun]:
         pins = list(dict.fromkeys(pin for run in runs for pin in run.pins))
         outcomes = self._replay.at_home(pins, JobContext(lambda: caller))
         verdicts: dict[Pin, str] = {outcome.pin: outcome.verdict for outcome in outcomes}
-        found = [(run, dict(sorted(Counter(verdicts[pin] for pin in run.pins).items()))) for run in runs]
-        self._checks.note(owner, found)
-        return [CheckedRun(run.subject_id, run.run_id, counts) for run, counts in found]
+        run_counts = [(run, dict(sorted(Counter(verdicts[pin] for pin in run.pins).items()))) for run in runs]
+        self._checks.note(owner, run_counts)
+        return [CheckedRun(run.subject_id, run.run_id, counts) for run, counts in run_counts]
 
 
 def scheduled(settings: Settings) -> Callable[[DriftCheck], dict[str, Any]]:

@@ -125,7 +125,7 @@ class Feedback:
                 raise InvalidJob("no such run", "run")
             usage = dict.fromkeys(job.not_used, False) | dict.fromkeys(job.used, True)
             judgements = _of_hashes(records, usage)
-            known = {pin.pin.chunk_hash for record in records for pin in record.pins}
+            known_hashes = {pin.pin.chunk_hash for record in records for pin in record.pins}
             # In a fixed order, as in `record`.
             in_order = sorted(judgements, key=astuple)
             changed = self._judgements.record(owner, job.run, in_order, _rating(job), context.task_id)
@@ -133,8 +133,10 @@ class Feedback:
         return {
             "schema_version": SCHEMA_VERSION,
             "degraded": [],
-            "recorded": sum(chunk_hash in known for chunk_hash in usage),
-            "unknown": [one for one in dict.fromkeys([*job.used, *job.not_used]) if one not in known],
+            "recorded": sum(chunk_hash in known_hashes for chunk_hash in usage),
+            "unknown": [
+                chunk_hash for chunk_hash in dict.fromkeys([*job.used, *job.not_used]) if chunk_hash not in known_hashes
+            ],
             "trace": trace(tracer),
         }
 
@@ -157,14 +159,14 @@ class Feedback:
             raise InvalidJob(f"expected one of {', '.join(sorted(CONTRIBUTIONS))}", "method")
         if corpus is not None:
             self._corpora.get(corpus)
-        judged = [one for one in self._judgements.judged(owner, corpus, LATEST) if _can_tell(one)]
-        retrievals = len({one.retrieval for one in judged})
+        judged = [feedback for feedback in self._judgements.judged(owner, corpus, LATEST) if _can_tell(feedback)]
+        retrievals = len({feedback.retrieval for feedback in judged})
         weights = self._settings.weights_of(method)
         current = _current(judged, weights, method)
         if retrievals < ENOUGH:
             return Tuning(method, retrievals, len(judged), current, None, None)
         fitted = current.keys() - weights.keys() if method == "weighted" else ()
-        proposal = tune([_example(one) for one in judged], current, method=method, k=k, fitted=fitted)
+        proposal = tune([_example(feedback) for feedback in judged], current, method=method, k=k, fitted=fitted)
         return Tuning(method, retrievals, len(judged), current, proposal, _setting(weights, current, proposal.weights))
 
 
@@ -186,17 +188,17 @@ def _rating(job: RecordFeedback) -> dict[str, Any] | None:
 
 def _judgements(records: Sequence[Record], chunk: str, used: bool, corpus: str | None, path: str) -> list[Judgement]:
     """Return the judgements of a chunk, for each record that contains it."""
-    found = [
+    judgements = [
         Judgement(record.task, record.step, recorded.pin.corpus or "", recorded.pin.chunk_id or "", used)
         for record in records
         for recorded in record.pins
         if chunk in {recorded.pin.chunk_id, recorded.pin.chunk_hash} and corpus in {None, recorded.pin.corpus}
     ]
-    if not found:
+    if not judgements:
         raise InvalidJob("expected a chunk of the run", path)
-    if len({judgement.corpus for judgement in found}) > 1:
+    if len({judgement.corpus for judgement in judgements}) > 1:
         raise InvalidJob("expected this field: chunks of several corpora of the run share an id", "corpus")
-    return found
+    return judgements
 
 
 def _can_tell(judged: CorpusFeedback) -> bool:
@@ -221,7 +223,7 @@ def _leg_list(leg: Mapping[str, Any]) -> LegList:
 
 
 def _current(judged: Sequence[CorpusFeedback], weights: Mapping[str, float], method: str) -> dict[str, float]:
-    seen = {leg["leg"] for one in judged for leg in one.legs}
+    seen = {leg["leg"] for feedback in judged for leg in feedback.legs}
     return {leg: weight_of(method, leg, weights) for leg in LEGS if leg in seen}
 
 
@@ -231,9 +233,9 @@ def _setting(
     """Return the proposal as a setting; a leg without feedback keeps its weight relative to the sum of the others."""
     if dict(proposed) == current:
         return None
-    before = math.fsum(current.values()) or 1.0
-    kept = {leg: round(weight / before, 4) for leg, weight in weights.items() if leg not in current}
-    return {leg: (kept | {**proposed})[leg] for leg in LEGS if leg in kept or leg in proposed}
+    total = math.fsum(current.values()) or 1.0
+    other_weights = {leg: round(weight / total, 4) for leg, weight in weights.items() if leg not in current}
+    return {leg: (other_weights | {**proposed})[leg] for leg in LEGS if leg in other_weights or leg in proposed}
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

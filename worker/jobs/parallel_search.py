@@ -108,21 +108,21 @@ class ParallelSearch:
             RetrievalError: a required leg failed; see `Database.read`.
         """
         reads = [
-            (partial(self._search, caller, one), self._share(leg.optional, deadline_seconds))
+            (partial(self._search, caller, leg_search), self._share(leg.optional, deadline_seconds))
             for leg in legs
-            for one in leg.searches
+            for leg_search in leg.searches
         ]
         outcomes = iter(self._in_parallel(reads))
         return [_together(leg, [*islice(outcomes, len(leg.searches))]) for leg in legs]
 
     def score(
-        self, caller: Principal, wanted: Sequence[tuple[GivenChunks, bool]], deadline_seconds: float
+        self, caller: Principal, requests: Sequence[tuple[GivenChunks, bool]], deadline_seconds: float
     ) -> list[Mapping[str, ChunkScore] | RetrievalError]:
         """Score chunks in parallel, the first ones in this thread.
 
         Args:
             caller: the caller.
-            wanted: the chunks of one leg and corpus each, and whether the leg is optional.
+            requests: the chunks of one leg and corpus each, and whether the leg is optional.
             deadline_seconds: deadline of all.
 
         Returns:
@@ -133,10 +133,10 @@ class ParallelSearch:
         """
         reads = [
             (partial(scores_of, self._database, caller, chunks), self._share(optional, deadline_seconds))
-            for chunks, optional in wanted
+            for chunks, optional in requests
         ]
         outcomes = [outcome for outcome, _ in self._in_parallel(reads)]
-        for (_, optional), outcome in zip(wanted, outcomes, strict=True):
+        for (_, optional), outcome in zip(requests, outcomes, strict=True):
             if isinstance(outcome, RetrievalError) and not optional:
                 raise outcome
         return outcomes
@@ -145,23 +145,23 @@ class ParallelSearch:
     def _share(optional: bool, deadline_seconds: float) -> float:
         return deadline_seconds * (OPTIONAL_SHARE if optional else 1)
 
-    def _search(self, caller: Principal, one: Search, seconds: float) -> SearchResult:
-        (found,) = search(self._database, caller, [one], seconds)
-        return found
+    def _search(self, caller: Principal, leg_search: Search, seconds: float) -> SearchResult:
+        (search_result,) = search(self._database, caller, [leg_search], seconds)
+        return search_result
 
     def _in_parallel(self, reads: Sequence[tuple[Callable[[float], Result], float]]) -> list[Outcome[Result]]:
         """Run reads, each given the time left until its own deadline in seconds; the first one in this thread."""
         if not reads:
             return []
-        now = self._clock()
-        first, *rest = ((read, now + seconds) for read, seconds in reads)
-        others = [(self._threads.submit(self._run, read, end), end) for read, end in rest]
-        return [*chain([self._run(*first)], (self._wait(*other) for other in others))]
+        started = self._clock()
+        first_read, *rest = ((reader, started + seconds) for reader, seconds in reads)
+        submissions = [(self._threads.submit(self._run, reader, end), end) for reader, end in rest]
+        return [*chain([self._run(*first_read)], (self._wait(*submission) for submission in submissions))]
 
-    def _run(self, read: Callable[[float], Result], end: float) -> Outcome[Result]:
+    def _run(self, reader: Callable[[float], Result], end: float) -> Outcome[Result]:
         started = self._clock()
         try:
-            result = read(end - started)
+            result = reader(end - started)
         except RetrievalError as error:
             return error, milliseconds(self._clock() - started)
         return result, milliseconds(self._clock() - started)
@@ -181,9 +181,9 @@ class ParallelSearch:
 
 def _together(leg: Leg, outcomes: Sequence[Outcome[SearchResult]]) -> LegResult:
     """Combine a leg's searches: it takes as long as the slowest, and fails if one does."""
-    found = [one for one, _ in outcomes if isinstance(one, SearchResult)]
-    error = next((one for one, _ in outcomes if isinstance(one, RetrievalError)), None)
+    search_results = [outcome for outcome, _ in outcomes if isinstance(outcome, SearchResult)]
+    error = next((outcome for outcome, _ in outcomes if isinstance(outcome, RetrievalError)), None)
     if error is not None and not leg.optional:
         raise error
     duration = max((took for _, took in outcomes), default=0.0)
-    return LegResult(leg.name, found if error is None else None, error, duration)
+    return LegResult(leg.name, search_results if error is None else None, error, duration)

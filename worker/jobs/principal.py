@@ -103,8 +103,8 @@ def as_principal(claims: Mapping[str, Any], settings: Settings, path: str) -> Pr
     }
     if all(value in {"", ()} for value in mapped.values()):
         raise NotAuthorised(f"{path}: expected at least one of the claims {', '.join(mapping.settings)}")
-    stated = tuple((setting, _as_setting(mapped.get(name))) for name, setting in mapping.settings.items())
-    return Principal(mapped, stated, _owner({name: _as_setting(mapped.get(name)) for name in mapping.owners}))
+    session_settings = tuple((setting, _as_setting(mapped.get(name))) for name, setting in mapping.settings.items())
+    return Principal(mapped, session_settings, _owner({name: _as_setting(mapped.get(name)) for name in mapping.owners}))
 
 
 def _owner(claims: Mapping[str, str]) -> str:
@@ -118,8 +118,8 @@ def _owner(claims: Mapping[str, str]) -> str:
     >>> _owner({"tenant_id": "A", "user_id": ""})
     ''
     """
-    *others, user = claims.values()
-    if not user or not others or not (any(others) or user.startswith("{")):
+    *other_claims, user = claims.values()
+    if not user or not other_claims or not (any(other_claims) or user.startswith("{")):
         return user
     return canonical_json({name: claim for name, claim in claims.items() if claim}).decode()
 

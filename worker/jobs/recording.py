@@ -79,15 +79,15 @@ class Recording:
         assert job.run is not None  # noqa: S101 -- for the type checker: callers check this
         owner = owner_of(caller)
         step = job.run.step or ""
-        found = self._runs.find(owner, job.run, task, step)
-        if not found:
-            made = make()
-            if self._runs.add(owner, job.run, [_record(task, step, job, caller, made)]):
-                made.then()
-                return made.answer
+        records = self._runs.find(owner, job.run, task, step)
+        if not records:
+            new_answer = make()
+            if self._runs.add(owner, job.run, [_record(task, step, job, caller, new_answer)]):
+                new_answer.then()
+                return new_answer.answer
             # Another worker recorded it meanwhile: its answer is the one that counts.
-            found = self._runs.find(owner, job.run, task, step)
-        record = found[0]
+            records = self._runs.find(owner, job.run, task, step)
+        record = records[0]
         same = (record.job_sha256, record.claims_sha256) == (job_digest(job), claims_digest(caller))
         if not same and not job.run.reuse:
             raise InvalidJob("another job is recorded under this run, task and step", "run")
@@ -100,13 +100,13 @@ class Recording:
             NotAuthorised: the caller has no owner claim.
             InvalidJob: there is no such run, or it has only records of other tasks.
         """
-        found = self._runs.find(owner_of(caller), run, None, run.step)
-        if not found:
+        run_records = self._runs.find(owner_of(caller), run, None, run.step)
+        if not run_records:
             raise InvalidJob("no such run", "run")
-        of_task = [record for record in found if record.task == task]
+        of_task = [record for record in run_records if record.task == task]
         if not of_task:
-            others = ", ".join(dict.fromkeys(record.task for record in found))
-            raise InvalidJob(f"there is no {task} in it, but {others}", "run")
+            other_tasks = ", ".join(dict.fromkeys(record.task for record in run_records))
+            raise InvalidJob(f"there is no {task} in it, but {other_tasks}", "run")
         return of_task
 
 
@@ -117,8 +117,8 @@ def own_records(records: Iterable[Record], repeating: str) -> list[Record]:
         records: all records of the run.
         repeating: the task whose answers repeat chunks of other records: they count where there are no others.
     """
-    found = list(records)
-    return [one for one in found if one.task != repeating] or [one for one in found if one.pins]
+    listed = list(records)
+    return [record for record in listed if record.task != repeating] or [record for record in listed if record.pins]
 
 
 def owner_of(caller: Principal | None) -> str:
@@ -170,15 +170,15 @@ def pins_of(answer: Iterable[Candidate]) -> list[RecordedPin]:
     ]
 
 
-def _record(task: str, step: str, job: Job, caller: Principal, made: RecordedAnswer) -> Record:
+def _record(task: str, step: str, job: Job, caller: Principal, answer: RecordedAnswer) -> Record:
     return Record(
         task=task,
         step=step,
         job=job.model_dump(mode="json", exclude_unset=True, exclude=_NOT_RECORDED),
         job_sha256=job_digest(job),
         claims_sha256=claims_digest(caller),
-        answer=made.header,
-        models=made.models,
-        query_embedding=made.query_embedding,
-        pins=made.pins,
+        answer=answer.header,
+        models=answer.models,
+        query_embedding=answer.query_embedding,
+        pins=answer.pins,
     )

@@ -95,8 +95,8 @@ class Replay:
         caller = self._corpora.caller_of(self._corpora.get(job.corpus), context)
 
         def make() -> RecordedAnswer:
-            made, pins = answer()
-            return RecordedAnswer(made, {"digest": made["digest"]}, pins)
+            answer_body, pins = answer()
+            return RecordedAnswer(answer_body, {"digest": answer_body["digest"]}, pins)
 
         return self._recording.answer(TASK, job, caller, make, replay=lambda _: answer().answer)
 
@@ -128,27 +128,31 @@ class Replay:
         caller = context.caller
         owner = owner_of(caller) if caller is not None else ""
         records = self._runs.find(owner, name, None, name.step) if owner else []
-        found = own_records(records, TASK)
-        if not found:
+        run_records = own_records(records, TASK)
+        if not run_records:
             raise InvalidJob("no such run", path)
-        return [recorded.pin for record in found for recorded in record.pins]
+        return [recorded.pin for record in run_records for recorded in record.pins]
 
     # --- a corpus -------------------------------------------------------------------------------
 
-    def _from_corpus(self, job: PinnedReplay, asked: Sequence[Pin], context: JobContext) -> _Replayed:
+    def _from_corpus(self, job: PinnedReplay, requested_pins: Sequence[Pin], context: JobContext) -> _Replayed:
         tracer = Tracer(self._clock)
-        corpus = self._corpora.get(job.corpus or next((pin.corpus for pin in asked if pin.corpus), None))
+        corpus = self._corpora.get(job.corpus or next((pin.corpus for pin in requested_pins if pin.corpus), None))
         caller = self._corpora.caller_of(corpus, context)
-        pins, truncated, top_k = _cut(job, asked, tracer)
+        pins, truncated, top_k = _cut(job, requested_pins, tracer)
         with tracer.stage("resolve") as counts:
             homeless = job.citations is not None and job.corpus is None
             outcomes = self.anywhere(pins, context) if homeless else self.at_home(pins, context, job.corpus)
             counts |= {"pins": len(pins)}
         pinned = answered(outcomes)
         with tracer.stage("fill") as counts:
-            by = _fill_order(job)
-            room = top_k - len(pinned) if by != "none" else 0
-            filled = corpus.fill(self._corpora.database, caller, by, room, _taken(asked, pinned)) if room > 0 else []
+            fill_order = _fill_order(job)
+            room = top_k - len(pinned) if fill_order != "none" else 0
+            filled = (
+                corpus.fill(self._corpora.database, caller, fill_order, room, _taken(requested_pins, pinned))
+                if room > 0
+                else []
+            )
             counts |= {"filled": len(filled)}
         _warn(fewer_than_top_k=room - len(filled))
         chunks = [
@@ -164,48 +168,48 @@ class Replay:
         ]
         return _Replayed(_answer(chunks, outcomes, len(filled), truncated, 0, tracer), _recorded_pins(places))
 
-    def at_home(self, pins: Sequence[Pin], context: JobContext, named: str | None = None) -> list[Outcome[Chunk]]:
-        """Resolve pins, each in its own corpus (or all in the corpus ``named``), with one query per corpus.
+    def at_home(self, pins: Sequence[Pin], context: JobContext, corpus_name: str | None = None) -> list[Outcome[Chunk]]:
+        """Resolve pins, each in its own corpus (or all in the corpus ``corpus_name``), with one query per corpus.
 
         Pins of a corpus that the settings no longer name are missing.
         """
-        homes = [named or pin.corpus for pin in pins]
+        homes = [corpus_name or pin.corpus for pin in pins]
         if len({*homes}) == 1 and (only := self._corpora.find(homes[0])) is not None:
             return self.outcomes(only, self._corpora.caller_of(only, context), pins)
-        found: dict[str | None, Iterator[Outcome[Chunk]]] = {}
+        outcomes: dict[str | None, Iterator[Outcome[Chunk]]] = {}
         for home in dict.fromkeys(homes):
-            own = [pin for pin, where in zip(pins, homes, strict=True) if where == home]
+            home_pins = [pin for pin, where in zip(pins, homes, strict=True) if where == home]
             corpus = self._corpora.find(home)
             if corpus is None:
-                found[home] = map(missing, own)
+                outcomes[home] = map(missing, home_pins)
             else:
-                found[home] = iter(self.outcomes(corpus, self._corpora.caller_of(corpus, context), own))
-        return [next(found[home]) for home in homes]
+                outcomes[home] = iter(self.outcomes(corpus, self._corpora.caller_of(corpus, context), home_pins))
+        return [next(outcomes[home]) for home in homes]
 
     def anywhere(self, pins: Sequence[Pin], context: JobContext) -> list[Outcome[Chunk]]:
         """Resolve pins without a corpus, such as those of a citations document.
 
         Each is resolved in the first corpus, in the order of the settings, that has a chunk for it; else it is missing.
         """
-        found: list[Outcome[Chunk]] = [*map(missing, pins)]
-        left = [*range(len(pins))]
+        pin_outcomes: list[Outcome[Chunk]] = [*map(missing, pins)]
+        unresolved = [*range(len(pins))]
         for corpus in self._corpora.all():
-            if not left:
+            if not unresolved:
                 break
-            outcomes = self.outcomes(corpus, self._corpora.caller_of(corpus, context), [pins[i] for i in left])
-            for i, outcome in zip(left, outcomes, strict=True):
-                found[i] = outcome._replace(pin=outcome.pin._replace(corpus=corpus.name))
-            left = [i for i in left if found[i].chunk is None]
-        return found
+            outcomes = self.outcomes(corpus, self._corpora.caller_of(corpus, context), [pins[i] for i in unresolved])
+            for i, outcome in zip(unresolved, outcomes, strict=True):
+                pin_outcomes[i] = outcome._replace(pin=outcome.pin._replace(corpus=corpus.name))
+            unresolved = [i for i in unresolved if pin_outcomes[i].chunk is None]
+        return pin_outcomes
 
     def outcomes(self, corpus: Corpus, caller: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
         """Resolve pins; if one is missing, in a time that does not reveal why."""
         started = self._clock()
-        found = self._outcomes(corpus, caller, pins)
-        if not corpus.settings.public and any(outcome.chunk is None for outcome in found):
+        pin_outcomes = self._outcomes(corpus, caller, pins)
+        if not corpus.settings.public and any(outcome.chunk is None for outcome in pin_outcomes):
             step = MISSING_SECONDS * -(-len(pins) // MISSING_PINS)
             time.sleep(step - (self._clock() - started) % step)
-        return found
+        return pin_outcomes
 
     def _outcomes(self, corpus: Corpus, caller: Principal, pins: Sequence[Pin]) -> list[Outcome[Chunk]]:
         """Resolve all pins with one query; pins of an older hash version are compared by their own normaliser."""
@@ -215,8 +219,8 @@ class Replay:
             return resolve(pins, chunks, corpus.order)
         of_version: dict[int, Iterator[Outcome[Chunk]]] = {}
         for version in sorted(versions):
-            own = [pin for pin in pins if pin.hash_version == version]
-            of_version[version] = iter(resolve(own, chunks, corpus.order, _hashed_by(version)))
+            version_pins = [pin for pin in pins if pin.hash_version == version]
+            of_version[version] = iter(resolve(version_pins, chunks, corpus.order, _hashed_by(version)))
         return [next(of_version[pin.hash_version]) for pin in pins]
 
     def _chunks(self, corpus: Corpus, caller: Principal, pins: Sequence[Pin]) -> list[Chunk]:
@@ -236,12 +240,12 @@ class Replay:
 
     def _inline(self, job: PinnedReplay, sources: Sequence[InlineSource], context: JobContext) -> _Replayed:
         tracer = Tracer(self._clock)
-        asked = self._pins(job, context)
-        pins, truncated, top_k = _cut(job, asked, tracer)
+        requested_pins = self._pins(job, context)
+        pins, truncated, top_k = _cut(job, requested_pins, tracer)
         with tracer.stage("hash") as counts:
-            given, skipped = inline_chunks(sources)
+            source_chunks, skipped = inline_chunks(sources)
             lacking = count_sources(sources)
-            counts |= {"chunks": len(given), "skipped": skipped, **lacking}
+            counts |= {"chunks": len(source_chunks), "skipped": skipped, **lacking}
         _warn(
             no_sources=int(not sources),
             chunks_skipped=skipped,
@@ -250,13 +254,17 @@ class Replay:
             sources_without_weight=lacking["unweighted"],
         )
         with tracer.stage("resolve"):
-            outcomes = resolve(pins, given, order)
+            outcomes = resolve(pins, source_chunks, order)
         pinned = answered(outcomes)
         with tracer.stage("fill") as counts:
-            by = _fill_order(job)
-            room = top_k - len(pinned) if by != "none" else 0
-            pinned_hashes = {pin.chunk_hash for pin in asked}
-            filled = fill((chunk for chunk in given if chunk.chunk_hash not in pinned_hashes), by, room) if room else []
+            fill_order = _fill_order(job)
+            room = top_k - len(pinned) if fill_order != "none" else 0
+            pinned_hashes = {pin.chunk_hash for pin in requested_pins}
+            filled = (
+                fill((chunk for chunk in source_chunks if chunk.chunk_hash not in pinned_hashes), fill_order, room)
+                if room
+                else []
+            )
             counts |= {"filled": len(filled)}
         _warn(fewer_than_top_k=room - len(filled))
         chunks = [
@@ -267,9 +275,9 @@ class Replay:
         return _Replayed(_answer(chunks, outcomes, len(filled), truncated, skipped, tracer))
 
 
-def _taken(asked: Sequence[Pin], pinned: Sequence[tuple[Outcome[Chunk], Chunk]]) -> set[str]:
+def _taken(requested_pins: Sequence[Pin], pinned: Sequence[tuple[Outcome[Chunk], Chunk]]) -> set[str]:
     """Return the hashes excluded from fill; for a chunk pinned by an older version, also its current hash."""
-    return {pin.chunk_hash for pin in asked} | {chunk.chunk_hash for _, chunk in pinned}
+    return {pin.chunk_hash for pin in requested_pins} | {chunk.chunk_hash for _, chunk in pinned}
 
 
 def _hashed_by(version: int) -> Callable[[Chunk], str]:
@@ -295,14 +303,14 @@ def _pins_of_citations(document: dict[str, Any]) -> list[Pin]:
     return [pin_of_record(record, is_intact(record)) for record in read_citations_json(document)]
 
 
-def _cut(job: PinnedReplay, asked: Sequence[Pin], tracer: Tracer) -> tuple[list[Pin], int, int]:
+def _cut(job: PinnedReplay, requested_pins: Sequence[Pin], tracer: Tracer) -> tuple[list[Pin], int, int]:
     """Return the pins that fit into ``top_k`` (each once), the number of others, and ``top_k`` itself."""
     with tracer.stage("pins") as counts:
-        pins = unique(asked)
+        pins = unique(requested_pins)
         default = len(pins) or DEFAULT_FILL
         top_k = default if job.top_k is None else max(0, min(job.top_k, MAX_PINS))
-        counts |= {"asked": len(asked), "duplicates": len(asked) - len(pins), "top_k": top_k}
-    _warn(duplicate_pins=len(asked) - len(pins), top_k_is_zero=int(top_k == 0))
+        counts |= {"asked": len(requested_pins), "duplicates": len(requested_pins) - len(pins), "top_k": top_k}
+    _warn(duplicate_pins=len(requested_pins) - len(pins), top_k_is_zero=int(top_k == 0))
     return pins[:top_k], max(0, len(pins) - top_k), top_k
 
 

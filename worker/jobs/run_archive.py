@@ -232,8 +232,8 @@ class RunArchive:
         name = RunName(subject_id=run.subject_id, run_id=run.run_id)
         run_path(name)
         files = {file_name(file): _decoded(text, f"files.{file}") for file, text in run.files.items()}
-        there = [_filed(record) for record in self._runs.find(owner, name, None, None)]
-        if there and there != run.records:
+        existing_records = [_filed(record) for record in self._runs.find(owner, name, None, None)]
+        if existing_records and existing_records != run.records:
             raise InvalidJob("another run has this name: import under another owner", "run_id")
         events = [Event(event.kind, event.data, event.at) for event in run.events]
         imported = Event("imported", {"sha256": run.sha256})
@@ -250,9 +250,9 @@ def _parsed(content: bytes) -> RunFile:
         run = RunFile.model_validate_json(content)
         digest = run.digest()
     except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        path = ".".join(str(part) for part in first["loc"])
-        raise InvalidJob(f"expected a file from 'runs export' ({first['msg']})", path) from None
+        first_error = error.errors(include_input=False, include_url=False)[0]
+        path = ".".join(str(key) for key in first_error["loc"])
+        raise InvalidJob(f"expected a file from 'runs export' ({first_error['msg']})", path) from None
     except ValueError:
         raise InvalidJob("expected text that can be stored, without lone surrogates", "file") from None
     if digest != run.sha256:
@@ -268,9 +268,9 @@ def _parsed(content: bytes) -> RunFile:
 
 def _check(record: ArchivedRecord, path: str) -> None:
     """Check what the types do not cover: a replayable answer, hash versions, and ranks."""
-    unknown = [pin.hash_version for pin in record.pins if pin.hash_version not in NORMALISERS]
-    if unknown:
-        raise InvalidJob(f"this worker does not know hash version {unknown[0]}", f"{path}.pins")
+    unknown_versions = [pin.hash_version for pin in record.pins if pin.hash_version not in NORMALISERS]
+    if unknown_versions:
+        raise InvalidJob(f"this worker does not know hash version {unknown_versions[0]}", f"{path}.pins")
     if record.task == "retrieve_top_k":
         try:
             TopK.model_validate({**record.answer, "chunks": [], "trace": {"stages": [], "worker_version": ""}})

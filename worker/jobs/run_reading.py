@@ -61,9 +61,9 @@ class RunReader:
         self._files = files
         self._corpora = corpora
 
-    def page(self, caller: Principal, wanted: RunFilter, before: int | None, limit: int) -> list[ListedRun]:
+    def page(self, caller: Principal, run_filter: RunFilter, before_key: int | None, limit: int) -> list[ListedRun]:
         """Return a page of the caller's runs, newest first."""
-        return self._listed.page(owner_of(caller), wanted, before, limit) if caller.owner else []
+        return self._listed.page(owner_of(caller), run_filter, before_key, limit) if caller.owner else []
 
     def records(self, caller: Principal, run: RunName) -> list[Record]:
         """Return the records of a run, or of its step, in the order of recording.
@@ -71,10 +71,10 @@ class RunReader:
         Raises:
             InvalidJob: the caller has no such run.
         """
-        found = self._runs.find(caller.owner, run, None, run.step) if caller.owner else []
-        if not found:
+        run_records = self._runs.find(caller.owner, run, None, run.step) if caller.owner else []
+        if not run_records:
             raise InvalidJob("no such run", "run")
-        return found
+        return run_records
 
     def answer(self, record: Record, caller: Principal) -> dict[str, Any] | None:
         """Return the answer of a record with current permissions; None for a task whose record has no answer.
@@ -82,8 +82,8 @@ class RunReader:
         Raises:
             Unavailable, TimedOut, SettingsError, InternalError: see `Database.read`.
         """
-        read = self._readers.get(record.task)
-        return None if read is None else read(record, caller)
+        reader = self._readers.get(record.task)
+        return None if reader is None else reader(record, caller)
 
     def citations(self, caller: Principal, run: RunName) -> dict[str, Any] | None:
         """Return the citations of a run, checked now, as `build_citations` does; they are not stored.
@@ -127,8 +127,8 @@ class RunReader:
 
     def around(self, caller: Principal, corpus: str, chunk: tuple[str, str], each_side: int) -> list[Chunk]:
         """Return the chunks next to one, given by document and id, and itself, as far as the caller may see them."""
-        found = self._corpora.find(corpus)
-        return [] if found is None else found.around(self._corpora.database, caller, chunk, each_side)
+        known_corpus = self._corpora.find(corpus)
+        return [] if known_corpus is None else known_corpus.around(self._corpora.database, caller, chunk, each_side)
 
     def events(self, caller: Principal, run: RunName) -> list[Event]:
         """Return the events of a run, in their order."""

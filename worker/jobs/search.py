@@ -87,8 +87,8 @@ def search_legs(
         RetrievalError: a required leg failed.
     """
     legs = [
-        Leg(one.name, [_search(one, target, vectors) for target in targets], optional=bool(one.without))
-        for one in requests
+        Leg(request.name, [_search(request, target, vectors) for target in targets], optional=bool(request.without))
+        for request in requests
     ]
     return runner.run(caller, legs, deadline_seconds)
 
@@ -98,7 +98,7 @@ def scored_by_each(
     caller: Principal,
     targets: Sequence[SearchTarget],
     requests: Sequence[LegRequest],
-    found: Sequence[LegResult],
+    leg_results: Sequence[LegResult],
     deadline_seconds: float,
     usual: Callable[[Iterable[str]], float | None],
 ) -> list[LegResult]:
@@ -112,7 +112,7 @@ def scored_by_each(
         caller: the caller.
         targets: the corpora, in order of precedence.
         requests: the legs, in order of precedence.
-        found: the result of each.
+        leg_results: the result of each.
         deadline_seconds: deadline of all scores.
         usual: usual deviation of similarities, by the texts that a leg found; None where none is known.
 
@@ -121,24 +121,24 @@ def scored_by_each(
     """
     searched = [
         [_Scoring(request, target, result, usual) for target, result in zip(targets, leg.found or (), strict=False)]
-        for request, leg in zip(requests, found, strict=True)
+        for request, leg in zip(requests, leg_results, strict=True)
     ]
     for i in range(len(targets)):
         of_corpus = [leg[i] for leg in searched if leg]
         for scoring in of_corpus:
             scoring.meet(of_corpus)
     unscored = [scoring for leg in searched for scoring in leg if scoring.missing]
-    wanted = [(scoring.chunks, bool(scoring.request.without)) for scoring in unscored]
-    for scoring, outcome in zip(unscored, runner.score(caller, wanted, deadline_seconds), strict=True):
+    score_requests = [(scoring.chunks, bool(scoring.request.without)) for scoring in unscored]
+    for scoring, outcome in zip(unscored, runner.score(caller, score_requests, deadline_seconds), strict=True):
         scoring.take(outcome)
-    return [_scored(leg, scorings) for leg, scorings in zip(found, searched, strict=True)]
+    return [_scored(leg, scorings) for leg, scorings in zip(leg_results, searched, strict=True)]
 
 
-def ranked_legs(found: Sequence[LegResult], targets: Sequence[int]) -> list[RankedLeg]:
+def ranked_legs(leg_results: Sequence[LegResult], targets: Sequence[int]) -> list[RankedLeg]:
     """Return the ranked lists of legs over some of their targets, given by index; failed legs are left out."""
     return [
         _ranked(leg.name, leg.found[i], leg.scored[i] if leg.scored else None)
-        for leg in found
+        for leg in leg_results
         if leg.found is not None
         for i in targets
     ]
@@ -149,8 +149,8 @@ def statistics_of(leg: LegResult) -> list[dict[str, Any] | None]:
 
     None: the corpus has no statistics, so that all words weighed the same.
     """
-    searches = [found for found in leg.found or () if found.scores is not None]
-    return [None if found.statistics is None else asdict(found.statistics) for found in searches]
+    searches = [search for search in leg.found or () if search.scores is not None]
+    return [None if search.statistics is None else asdict(search.statistics) for search in searches]
 
 
 def _search(request: LegRequest, target: SearchTarget, vectors: bool) -> Search:
@@ -173,11 +173,11 @@ def _search(request: LegRequest, target: SearchTarget, vectors: bool) -> Search:
     return VectorSearch(target.corpus, request.vector, fetch, target.filters, vectors=vectors, with_text=True)
 
 
-def _ranked(name: str, found: SearchResult, scored: ScoredChunks | None) -> RankedLeg:
-    known = {} if scored is None else {one.name: getattr(scored, one.name) for one in dataclasses.fields(scored)}
-    if found.scores is None:
-        return RankedLeg.dense(name, found.candidates, **known)
-    return RankedLeg(name, tuple(found.candidates), tuple(found.scores), **known)
+def _ranked(name: str, search_result: SearchResult, scored: ScoredChunks | None) -> RankedLeg:
+    scores = {} if scored is None else {field.name: getattr(scored, field.name) for field in dataclasses.fields(scored)}
+    if search_result.scores is None:
+        return RankedLeg.dense(name, search_result.candidates, **scores)
+    return RankedLeg(name, tuple(search_result.candidates), tuple(search_result.scores), **scores)
 
 
 class _Scoring:
@@ -186,7 +186,7 @@ class _Scoring:
     Args:
         request: the leg.
         target: the corpus.
-        found: what the leg found there.
+        search_result: what the leg found there.
         usual: usual deviation of similarities, by texts.
 
     Attributes:
@@ -200,21 +200,21 @@ class _Scoring:
         self,
         request: LegRequest,
         target: SearchTarget,
-        found: SearchResult,
+        search_result: SearchResult,
         usual: Callable[[Iterable[str]], float | None],
     ) -> None:
         self.request = request
         self.missing: list[str] = []
         self.error: RetrievalError | None = None
         self._corpus = target.corpus
-        self._own = {candidate.chunk.id for candidate in found.candidates}
-        self.candidates = found.candidates
+        self._own = {candidate.chunk.id for candidate in search_result.candidates}
+        self.candidates = search_result.candidates
         self._has_words = request.kind == "sparse" and target.full_text
         self._scores: dict[str, ChunkScore] = {}
         if request.kind == "dense":
-            self._usual = usual(candidate.chunk.text for candidate in found.candidates)
+            self._usual = usual(candidate.chunk.text for candidate in search_result.candidates)
         else:
-            self._usual = USUAL_WORDS if found.statistics is not None else None
+            self._usual = USUAL_WORDS if search_result.statistics is not None else None
 
     @property
     def chunks(self) -> GivenChunks:
@@ -225,15 +225,15 @@ class _Scoring:
 
     def meet(self, legs: Sequence[_Scoring]) -> None:
         """Note what all legs found: similarities to the same vector are known, other scores are missing."""
-        found = {candidate.chunk.id: None for leg in legs for candidate in leg.candidates}
+        chunk_ids = {candidate.chunk.id: None for leg in legs for candidate in leg.candidates}
         if self.request.kind == "sparse":
-            self.missing = [*found] if self._has_words and len(legs) > 1 else []
+            self.missing = [*chunk_ids] if self._has_words and len(legs) > 1 else []
             return
         same = [leg for leg in legs if leg.request.vector is self.request.vector]
         for candidate in (candidate for leg in same for candidate in leg.candidates):
             if candidate.similarity is not None:
                 self._scores[candidate.chunk.id] = ChunkScore(candidate.similarity)
-        self.missing = [chunk_id for chunk_id in found if chunk_id not in self._scores]
+        self.missing = [chunk_id for chunk_id in chunk_ids if chunk_id not in self._scores]
 
     def take(self, outcome: Mapping[str, ChunkScore] | RetrievalError) -> None:
         """Note the scores of the missing chunks, or why there are none."""
@@ -248,8 +248,8 @@ class _Scoring:
         """Return what is known."""
         name = self._corpus.name
         return ScoredChunks(
-            {(name, chunk_id): one.score for chunk_id, one in self._scores.items() if chunk_id not in self._own},
-            {(name, chunk_id): one.coverage for chunk_id, one in self._scores.items() if one.coverage},
+            {(name, chunk_id): score.score for chunk_id, score in self._scores.items() if chunk_id not in self._own},
+            {(name, chunk_id): score.coverage for chunk_id, score in self._scores.items() if score.coverage},
             self._usual,
         )
 

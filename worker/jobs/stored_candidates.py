@@ -54,8 +54,8 @@ def of_record(pins: Sequence[RecordedPin], scores: Sequence[Mapping[str, Any]] |
     """Return the candidates of a recorded answer: its pins, with the scores that its header has, if any."""
     breakdowns = [ScoreBreakdown()] * len(pins) if scores is None else map(scores_of, scores)
     return [
-        StoredCandidate(one.pin.corpus or "", one.pin.chunk_id or "", one.pin.raw_hash or "", one.score, breakdown)
-        for one, breakdown in zip(pins, breakdowns, strict=True)
+        StoredCandidate(pin.pin.corpus or "", pin.pin.chunk_id or "", pin.pin.raw_hash or "", pin.score, breakdown)
+        for pin, breakdown in zip(pins, breakdowns, strict=True)
     ]
 
 

@@ -132,11 +132,13 @@ class Retrieval:
             The answers; None for a job that `top_k` must answer, see `search_each`.
         """
         started = self._clock()
-        found = search_each(self._searched, [(one.caller, one.search) for one in prepared], timeout_seconds)
-        each = (self._clock() - started) / len(prepared)
+        search_results = search_each(
+            self._searched, [(query.caller, query.search) for query in prepared], timeout_seconds
+        )
+        seconds = (self._clock() - started) / len(prepared)
         return [
-            None if result is None else self._cut(one.job, one.corpus, one.filters, result, each).answer
-            for one, result in zip(prepared, found, strict=True)
+            None if result is None else self._cut(query.job, query.corpus, query.filters, result, seconds).answer
+            for query, result in zip(prepared, search_results, strict=True)
         ]
 
     def _batch(self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, caller: Principal) -> dict[str, Any]:
@@ -146,7 +148,11 @@ class Retrieval:
             decoded = [_decoded(value, i, size) for i, value in enumerate(job.query_embeddings or [])]
             queries = [query for query in decoded if not isinstance(query, InvalidJob)]
             answers = iter(
-                [cut.answer for some in _groups(queries) for cut in self._together(job, corpus, filters, some, caller)]
+                [
+                    cut.answer
+                    for group in _groups(queries)
+                    for cut in self._together(job, corpus, filters, group, caller)
+                ]
             )
             results = [_failed(query) if isinstance(query, InvalidJob) else next(answers) for query in decoded]
             counts |= {"queries": len(results), "failed": len(decoded) - len(queries)}
@@ -168,34 +174,34 @@ class Retrieval:
     ) -> list[_CutAnswer]:
         """Answer several queries in one round trip; each trace gets an equal share of the search time."""
         started = self._clock()
-        found = corpus.nearest_of_each(self._searched, caller, queries, job.clamped_k, filters, exact=job.exact)
-        each = (self._clock() - started) / len(queries)
-        return [self._cut(job, corpus, filters, one, each) for one in found]
+        searches = corpus.nearest_of_each(self._searched, caller, queries, job.clamped_k, filters, exact=job.exact)
+        seconds = (self._clock() - started) / len(queries)
+        return [self._cut(job, corpus, filters, search, seconds) for search in searches]
 
     def _cut(
-        self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, found: SearchResult, seconds: float
+        self, job: RetrieveTopK, corpus: Corpus, filters: FilterSet, search_result: SearchResult, seconds: float
     ) -> _CutAnswer:
         """Make a query's answer from the chunks found."""
         tracer = Tracer(self._clock)
-        tracer.add("search", seconds, {"fetched": found.fetched, "found": len(found.candidates)})
+        tracer.add("search", seconds, {"fetched": search_result.fetched, "found": len(search_result.candidates)})
         k = job.clamped_k
         with tracer.stage("cut") as counts:
             max_distance = corpus.settings.max_distance if job.max_distance is None else job.max_distance
-            kept = within_distance(found.candidates, max_distance)
-            counts |= {"kept": len(kept), "beyond_max_distance": len(found.candidates) - len(kept)}
+            candidates = within_distance(search_result.candidates, max_distance)
+            counts |= {"kept": len(candidates), "beyond_max_distance": len(search_result.candidates) - len(candidates)}
         header = {
             "schema_version": SCHEMA_VERSION,
             "degraded": [],
-            "status": _status(len(kept), k),
-            "short_reason": _short_reason(len(kept), k, len(found.candidates), filters),
+            "status": _status(len(candidates), k),
+            "short_reason": _short_reason(len(candidates), k, len(search_result.candidates), filters),
             "k_requested": job.k,
             "k": k,
             "corpus": corpus.name,
         }
-        search: dict[str, Any] = {"method": found.method}
+        search: dict[str, Any] = {"method": search_result.method}
         if corpus.settings.public:  # both are of all rows, also hidden ones
-            search |= {"corpus_rows": found.corpus_rows, "ef_search": found.ef_search}
-        return _CutAnswer({**header, "chunks": ranked(kept), "trace": trace(tracer, search)}, header, kept)
+            search |= {"corpus_rows": search_result.corpus_rows, "ef_search": search_result.ef_search}
+        return _CutAnswer({**header, "chunks": ranked(candidates), "trace": trace(tracer, search)}, header, candidates)
 
     def from_record(self, record: Record, caller: Principal) -> dict[str, Any]:
         """Return the recorded answer with current permissions; changed or hidden chunks are left out and reported."""
@@ -203,12 +209,12 @@ class Retrieval:
         header = dict(record.answer)
         header.setdefault("degraded", [])  # missing in records of earlier versions
         with tracer.stage("record") as counts:
-            kept = self._corpora.unchanged(caller, of_record(record.pins))
-            counts |= {"recorded": len(record.pins), "kept": len(kept)}
-        if len(kept) < len(record.pins):
-            header["status"] = _status(len(kept), header["k"])
+            candidates = self._corpora.unchanged(caller, of_record(record.pins))
+            counts |= {"recorded": len(record.pins), "kept": len(candidates)}
+        if len(candidates) < len(record.pins):
+            header["status"] = _status(len(candidates), header["k"])
             header["short_reason"] = header["short_reason"] or "changed"
-        return {**header, "chunks": ranked(kept), "trace": trace(tracer, {"method": "record"})}
+        return {**header, "chunks": ranked(candidates), "trace": trace(tracer, {"method": "record"})}
 
 
 def _made(cut: _CutAnswer, query: vectors.Vector) -> RecordedAnswer:
@@ -232,17 +238,17 @@ def _failed(error: InvalidJob) -> dict[str, Any]:
     return {"error": {"type": "InvalidJob", "path": error.path, "message": error.message}}
 
 
-def _status(kept: int, k: int) -> str:
-    if kept == k:
+def _status(chunk_count: int, k: int) -> str:
+    if chunk_count == k:
         return "ok"
-    return "short" if kept else "empty"
+    return "short" if chunk_count else "empty"
 
 
-def _short_reason(kept: int, k: int, found: int, filters: FilterSet) -> str | None:
+def _short_reason(chunk_count: int, k: int, candidate_count: int, filters: FilterSet) -> str | None:
     """Return the first reason that applies for fewer than k chunks."""
-    if kept == k:
+    if chunk_count == k:
         return None
-    if kept < found:
+    if chunk_count < candidate_count:
         return "max_distance"
     return "filters" if filters.given else "visible_rows"
 

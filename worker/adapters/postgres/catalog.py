@@ -69,14 +69,14 @@ class CorpusTypes:
     pgvector: str = "public"
     reading: TextReading | None = None
 
-    def index(self, wanted: str) -> str:
+    def index(self, index_type: str) -> str:
         """Return what the HNSW index to search is over: as wanted, where both or none are there.
 
         An index of a ``halfvec`` column is always over that.
         """
         if self.embedding == "halfvec":
             return "halfvec"
-        return wanted if len(self.indexed) != 1 else next(iter(self.indexed))
+        return index_type if len(self.indexed) != 1 else next(iter(self.indexed))
 
 
 # The worker's role, and every role whose privileges it can use (by SET ROLE, inherited or not).
@@ -278,7 +278,7 @@ def _check_role(connection: psycopg.Connection[Any], problems: list[str]) -> Rol
     if bypass:
         problems.append(f"the role {name} has BYPASSRLS: {cure}")
     problems.extend(
-        f"the role {name} is a member of {other}, which row-level security does not bind: {cure}" for other in powerful
+        f"the role {name} is a member of {group}, which row-level security does not bind: {cure}" for group in powerful
     )
     if refuses:
         problems.append(
@@ -321,7 +321,7 @@ def _check_relation(
     if not corpus.public:
         problems += _unprotected(label, table_sql, kind, row_security, security_invoker)
         dependencies = _below_view(connection, oid, corpus) if kind == "v" else []
-        tables = [oid, *(one.oid for one in dependencies if one.kind != "function")]
+        tables = [oid, *(dependency.oid for dependency in dependencies if dependency.kind != "function")]
         problems += [f"{label}: {problem}" for problem in policy_problems(connection, tables, corpus.trusted_functions)]
         for below in dependencies:
             if below.kind != "function":
@@ -409,14 +409,14 @@ def _unreadable(
         columns = [*corpus.columns.model_dump(exclude_none=True).values(), *corpus.metadata_columns.values()]
         reads = {corpus.table: [column for column in columns if column in types[name].columns]}
         if corpus.documents is not None:
-            named = (corpus.documents.id, corpus.documents.path)
-            reads[corpus.documents.table] = [column for column in named if column is not None]
-        for table, wanted in reads.items():
-            state = read_refusal(connection, table, wanted)
+            document_columns = (corpus.documents.id, corpus.documents.path)
+            reads[corpus.documents.table] = [column for column in document_columns if column is not None]
+        for table, read_columns in reads.items():
+            state = read_refusal(connection, table, read_columns)
             if state is not None:
                 oid = oid_of(connection, quoted_name(connection, *table.split(".")))
-                read = [] if oid is None else [oid, *(one.oid for one in _below_view(connection, oid, corpus))]
-                yield f"corpus {name}: {unreadable(connection, table, state, read, reach(connection, read), role)}"
+                oids = [] if oid is None else [oid, *(below.oid for below in _below_view(connection, oid, corpus))]
+                yield f"corpus {name}: {unreadable(connection, table, state, oids, reach(connection, oids), role)}"
 
 
 def _check_documents(
@@ -458,8 +458,8 @@ def _protection(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> 
             tables.append(quoted)
             continue
         views.append(quoted)
-        for one in _below_view(connection, row[0], corpus):
-            (definitions if one.kind in {"v", "function"} else below).append(one.oid)
+        for dependency in _below_view(connection, row[0], corpus):
+            (definitions if dependency.kind in {"v", "function"} else below).append(dependency.oid)
     reached = reach(connection, [*governed, *below])
     below += with_policies(connection, [oid for oid in reached.relations if oid not in {*governed, *below}])
     protection = Protection(tuple(tables), tuple(views), tuple(below), tuple(definitions), *reached)

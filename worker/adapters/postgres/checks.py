@@ -96,10 +96,10 @@ class Checks:
         return int(row[0])
 
     def next(
-        self, owner: str | None, subject_id: str | None, run_id: str | None, after: int, limit: int
+        self, owner: str | None, subject_id: str | None, run_id: str | None, last_key: int, limit: int
     ) -> list[StoredRun]:
-        """Return the first ``limit`` runs after ``after``: of one owner (None: all), one subject, one name."""
-        values = {"owner": owner, "subject_id": subject_id, "run_id": run_id, "after": after, "limit": limit}
+        """Return the first ``limit`` runs after ``last_key``: of one owner (None: all), one subject, one name."""
+        values = {"owner": owner, "subject_id": subject_id, "run_id": run_id, "after": last_key, "limit": limit}
         (rows,) = self._read(owner, [(_SELECT_NEXT, values)])
         return self._with_pins(owner, rows)
 
@@ -108,12 +108,12 @@ class Checks:
         (rows,) = self._read(None, [(_SELECT_DUE, {"limit": limit})])
         return self._with_pins(None, rows)
 
-    def note(self, owner: str | None, found: Sequence[tuple[StoredRun, Mapping[str, int]]]) -> None:
+    def note(self, owner: str | None, run_counts: Sequence[tuple[StoredRun, Mapping[str, int]]]) -> None:
         """Store the results of checks; a result that differs from the last also becomes an event of the run."""
-        drifted = [(run.key, Jsonb(counts)) for run, counts in found if counts != (run.last or _unchanged(run))]
+        drifted = [(run.key, Jsonb(counts)) for run, counts in run_counts if counts != (run.last or _unchanged(run))]
         values = {
-            "runs": [run.key for run, _ in found],
-            "counts": [Jsonb(counts) for _, counts in found],
+            "runs": [run.key for run, _ in run_counts],
+            "counts": [Jsonb(counts) for _, counts in run_counts],
             "drifted": [key for key, _ in drifted],
             "drift": [counts for _, counts in drifted],
         }
@@ -128,7 +128,7 @@ class Checks:
         pins: dict[int, list[Pin]] = {}
         for key, *pin in rows:
             pins.setdefault(key, []).append(pin_of(*pin))
-        return [StoredRun(key, subject, name, pins.get(key, []), last) for key, subject, name, last in runs]
+        return [StoredRun(key, subject, name, pins.get(key, []), counts) for key, subject, name, counts in runs]
 
     def _read(self, owner: str | None, statements: Sequence[Statement]) -> list[list[Row]]:
         return self._database.audit(statements) if owner is None else self._database.read_records(owner, statements)

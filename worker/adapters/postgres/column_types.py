@@ -93,10 +93,10 @@ def wrong_types(name: str, corpus: CorpusSettings, columns: Mapping[str, ColumnT
     """Yield a problem, with its fix, for each mapped column of a corpus whose type the worker does not handle."""
     mapped = corpus.columns.model_dump(exclude_none=True)
     for field, expected in _EXPECTED.items():
-        found = columns.get(mapped.get(field, ""))
-        if found is not None and found.name not in expected:
+        column = columns.get(mapped.get(field, ""))
+        if column is not None and column.name not in expected:
             where = f"corpora.{name}.columns.{field}: {corpus.table}.{mapped[field]}"
-            yield f"{where} is {found.full}, expected {_one_of(expected)}: {_FIXES.get(field, _FIX)}"
+            yield f"{where} is {column.full}, expected {_one_of(expected)}: {_FIXES.get(field, _FIX)}"
     signature = columns.get(corpus.columns.text_signature or "")
     if signature is not None and signature.full != _SIGNATURE:
         yield (
@@ -123,30 +123,30 @@ def wrong_document_types(
     if path is not None and path.name not in TEXTS:
         where = f"corpora.{name}.documents.path: {documents.table}.{documents.path}"
         yield f"{where} is {path.full}, expected {_one_of(TEXTS)}: {_FIX}"
-    own = columns.get(documents.id)
-    if own is not None and document_id is not None and _family(own) != _family(document_id):
+    column = columns.get(documents.id)
+    if column is not None and document_id is not None and _family(column) != _family(document_id):
         yield (
-            f"corpora.{name}.documents.id: {documents.table}.{documents.id} is {own.full}, and columns.document_id "
+            f"corpora.{name}.documents.id: {documents.table}.{documents.id} is {column.full}, and columns.document_id "
             f"{corpus.table}.{corpus.columns.document_id} is {document_id.full}: Postgres can't compare them; {_FIX}"
         )
 
 
-def _is_comparable(found: ColumnType, dimensions: int) -> bool:
+def _is_comparable(column: ColumnType, dimensions: int) -> bool:
     """Return whether embeddings can be compared; a column of any number of dimensions is judged row by row."""
-    return found.embedding in EMBEDDINGS and found.modifier in {dimensions, -1}
+    return column.embedding in EMBEDDINGS and column.modifier in {dimensions, -1}
 
 
-def _embedding_fix(found: ColumnType, corpus: str) -> str:
-    if found.embedding not in EMBEDDINGS:
+def _embedding_fix(column: ColumnType, corpus: str) -> str:
+    if column.embedding not in EMBEDDINGS:
         return _FIX
-    return f"set corpora.{corpus}.dimensions = {found.modifier} (docs/schema.md)"
+    return f"set corpora.{corpus}.dimensions = {column.modifier} (docs/schema.md)"
 
 
-def _family(found: ColumnType) -> str:
+def _family(column: ColumnType) -> str:
     """Return the group of types that Postgres compares without a cast."""
-    return "text" if found.name in TEXTS else "integer" if found.name in INTEGER_TYPES else found.name
+    return "text" if column.name in TEXTS else "integer" if column.name in INTEGER_TYPES else column.name
 
 
 def _one_of(names: tuple[str, ...]) -> str:
-    shown = ["char" if name == "bpchar" else name for name in names]
-    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+    type_names = ["char" if name == "bpchar" else name for name in names]
+    return " or ".join([", ".join(type_names[:-1]), type_names[-1]] if len(type_names) > 1 else type_names)

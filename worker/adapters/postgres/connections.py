@@ -71,8 +71,8 @@ def conninfo(dsn: str) -> str:
     Raises:
         psycopg.ProgrammingError: not a libpq connection string or URI.
     """
-    stated = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
-    return make_conninfo(**{**LINK, **stated})
+    parameters = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
+    return make_conninfo(**{**LINK, **parameters})
 
 
 class PatientConnection(psycopg.Connection[tuple[Any, ...]]):

@@ -214,13 +214,13 @@ class Database:
     def _read_each(
         self, connection: PatientConnection, reads: Sequence[CallerRead], seconds: float
     ) -> list[list[list[Row]] | None]:
-        sent: list[list[psycopg.Cursor[Row]]] = [[] for _ in reads]
+        cursor_lists: list[list[psycopg.Cursor[Row]]] = [[] for _ in reads]
         # An error that is raised may be of any statement so far: the cursors tell of which.
         with contextlib.suppress(psycopg.DatabaseError), connections.pipeline(connection) as pipeline:
-            for read, cursors in zip(reads, sent, strict=True):
-                settings = dict([_READ_ONLY, *read.principal.settings, _timeout(seconds)])
-                first = _setting_and_check(tuple(settings), self._protections(read.corpora))
-                statements: list[tuple[bytes, Any]] = [(first, [*settings.values()]), *read.statements]
+            for caller_read, cursors in zip(reads, cursor_lists, strict=True):
+                settings = dict([_READ_ONLY, *caller_read.principal.settings, _timeout(seconds)])
+                first_query = _setting_and_check(tuple(settings), self._protections(caller_read.corpora))
+                statements: list[tuple[bytes, Any]] = [(first_query, [*settings.values()]), *caller_read.statements]
                 for query, values in statements:
                     cursors.append(connection.cursor(binary=True))
                     with contextlib.suppress(psycopg.DatabaseError):
@@ -229,10 +229,10 @@ class Database:
                 pipeline._enqueue_sync()  # noqa: SLF001 -- psycopg has no public way
         connection.used_at = time.monotonic()
         rows = [
-            [_rows(cursor) for cursor in cursors[-len(read.statements) :]]
+            [_rows(cursor) for cursor in cursors[-len(caller_read.statements) :]]
             if cursors and all(map(_has_rows, cursors))
             else None
-            for read, cursors in zip(reads, sent, strict=True)
+            for caller_read, cursors in zip(reads, cursor_lists, strict=True)
         ]
         if None in rows:
             connections.forget_statements(connection)
@@ -285,8 +285,10 @@ class Database:
 
     def _policies_fail(self, settings: Sequence[tuple[str, str]], patience: float, corpora: Collection[str]) -> bool:
         """Return whether a caller can't even count rows: then a policy fails on a claim."""
-        read = [self._settings.corpora[name] for name in corpora]
-        tables = [corpus.table for corpus in read] + [corpus.documents.table for corpus in read if corpus.documents]
+        corpus_settings = [self._settings.corpora[name] for name in corpora]
+        tables = [corpus.table for corpus in corpus_settings] + [
+            corpus.documents.table for corpus in corpus_settings if corpus.documents
+        ]
         probes: list[Statement] = [(_VISIBLE.format(catalog.identifier(name)).as_bytes(None), {}) for name in tables]
         try:
             self._run(settings, probes, patience, False, self._protections(corpora))
@@ -380,7 +382,7 @@ def _setting(names: tuple[str, ...]) -> bytes:
 @cache
 def _check_of(protections: tuple[Protection, ...]) -> bytes | None:
     """Compose the statement that fails the transaction where policies do not apply; None without any to check."""
-    checked = tuple(one for one in protections if one != UNPROTECTED)
+    checked = tuple(protection for protection in protections if protection != UNPROTECTED)
     return (_SELECT + protected(checked)).as_bytes(None) if checked else None
 
 
@@ -421,12 +423,12 @@ def connected(dsn: str) -> Iterator[PatientConnection]:
         psycopg.Error: see `translated_errors`.
     """
     try:
-        made = PatientConnection.connect(connections.conninfo(dsn), autocommit=True)
+        new_connection = PatientConnection.connect(connections.conninfo(dsn), autocommit=True)
     except psycopg.errors.ConnectionTimeout:
         raise
     except psycopg.OperationalError as error:
         raise _refused(dsn) or error from None
-    with made as connection:
+    with new_connection as connection:
         connection.patience = _QUESTION_SECONDS
         connections.limit_search_path(connection)
         connection.execute(_QUESTION_LIMIT)  # the role's own may be too low for a check of all corpora
@@ -471,9 +473,9 @@ def _translate(error: psycopg.Error) -> Exception:
 
 
 def _denied(state: str, message: str) -> str:
-    named = _SETTING_NAME.search(message) if state == _UNKNOWN_SETTING else None
-    if named:
-        return _UNMAPPED.format(named[1])
+    name_match = _SETTING_NAME.search(message) if state == _UNKNOWN_SETTING else None
+    if name_match:
+        return _UNMAPPED.format(name_match[1])
     return f"Postgres refused the worker's query (SQLSTATE {state}): run 'retrieval-worker doctor'"
 
 

@@ -85,10 +85,10 @@ class StoredSample:
 
 def sample(connection: psycopg.Connection[Any], corpus: CorpusSettings, rows: int = SAMPLED) -> StoredSample:
     """Return rows that are visible without a caller; none where the policies show none, or fail."""
-    found: list[tuple[Any, ...]] = []
+    visible_rows: list[tuple[Any, ...]] = []
     with contextlib.suppress(psycopg.Error):
-        found = connection.execute(_sample_of(corpus, rows)).fetchall()
-    return _sampled(found)
+        visible_rows = connection.execute(_sample_of(corpus, rows)).fetchall()
+    return _sampled(visible_rows)
 
 
 def sample_for(
@@ -102,8 +102,8 @@ def sample_for(
         SettingsError, InternalError: the table can't be read.
     """
     statement = _sample_of(settings.corpora[name], rows).as_bytes(None)
-    (found,) = database.read(caller, [(statement, {})], min(seconds, _SAMPLE_SECONDS), corpora=[name])
-    return _sampled(found)
+    (visible_rows,) = database.read(caller, [(statement, {})], min(seconds, _SAMPLE_SECONDS), corpora=[name])
+    return _sampled(visible_rows)
 
 
 def _sample_of(corpus: CorpusSettings, rows: int) -> sql.Composed:
@@ -161,16 +161,16 @@ def store(connection: psycopg.Connection[Any], table: str, embedder: EmbedderIde
 
 def stored(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings]) -> dict[str, EmbedderIdentity]:
     """Return the recorded embedder of each corpus that has one; a view has that of the table below it."""
-    by_table = {oid_of(connection, table): one for table, one in stored_by_table(connection).items()}
+    by_table = {oid_of(connection, table): identity for table, identity in stored_by_table(connection).items()}
     if not by_table:
         return {}
-    found: dict[str, EmbedderIdentity] = {}
+    identities: dict[str, EmbedderIdentity] = {}
     for name, corpus in corpora.items():
         quoted = identifier(corpus.table).as_string(connection)
         below = sources(connection, quoted, corpus.columns.embedding, ("vector", "halfvec")) or {}
         tables = {oid_of(connection, quoted), *below} - {None}
-        found.update((name, by_table[oid]) for oid in tables if oid in by_table)
-    return found
+        identities.update((name, by_table[oid]) for oid in tables if oid in by_table)
+    return identities
 
 
 def stored_by_table(connection: psycopg.Connection[Any]) -> dict[str, EmbedderIdentity]:

@@ -72,12 +72,12 @@ class FilterSql:
 
     def _document_ids(self, ids: Sequence[str]) -> list[Any]:
         """Convert ids to the column's type; an id that can't be converted names no document."""
-        kept: list[Any] = []
+        document_ids: list[Any] = []
         for text in ids:
             value = as_type(text, self._types.document_id)
             if value is not None:
-                kept.append(value)
-        return kept
+                document_ids.append(value)
+        return document_ids
 
     def check(self, filters: FilterSet) -> None:
         """Raise InvalidJob for a filter on a column that the corpus does not map."""
@@ -138,24 +138,24 @@ class FilterSql:
 
     def on_paths(self, filters: FilterSet) -> list[sql.Composable]:
         """Compose the conditions on the path column: of the chunk table (alias c), else of the documents (alias d)."""
-        wanted = {
+        clauses = {
             "path_contains": "EXISTS (SELECT FROM unnest(%(path_contains)s::text[]) AS part"
             " WHERE strpos({path}, part) > 0)",
             "ext_allow": "EXISTS (SELECT FROM unnest(%(ext_allow)s::text[]) AS ext WHERE {ends_with_ext})",
             "ext_deny": "NOT EXISTS (SELECT FROM unnest(%(ext_deny)s::text[]) AS ext WHERE {ends_with_ext})",
         }
-        given = [name for name in wanted if getattr(filters, name) is not None]
-        if not given:
+        fields = [name for name in clauses if getattr(filters, name) is not None]
+        if not fields:
             return []
-        path = self._path_column(given[0])
+        path = self._path_column(fields[0])
         # Under the C collation lower() changes ASCII letters only, whatever the database's locale.
         ends = sql.SQL('right(lower({path} COLLATE "C"), length(ext) + 1) = \'.\' || lower(ext COLLATE "C")')
-        return [sql.SQL(wanted[name]).format(path=path, ends_with_ext=ends.format(path=path)) for name in given]
+        return [sql.SQL(clauses[name]).format(path=path, ends_with_ext=ends.format(path=path)) for name in fields]
 
     def _path_column(self, filter_name: str) -> sql.Identifier:
-        documents, own = self._settings.documents, self._settings.columns.path
-        if own is not None:
-            return sql.Identifier("c", own)
+        documents, chunk_path = self._settings.documents, self._settings.columns.path
+        if chunk_path is not None:
+            return sql.Identifier("c", chunk_path)
         if documents is None or documents.path is None:
             raise self._not_mapped(filter_name)
         return sql.Identifier("d", documents.path)

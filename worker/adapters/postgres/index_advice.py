@@ -89,36 +89,36 @@ def index_findings(
     corpus, subject = settings.corpora[name], f"corpus {name}"
     row = connection.execute(estimated_rows(types.storage)).fetchone()
     tables = _tables(connection, corpus, types)
-    found = hnsw(connection, [*(types.storage if tables is None else tables)])
-    usable = [one for one in found if one.kind == types.index(corpus.index)]
+    indexes = hnsw(connection, [*(types.storage if tables is None else tables)])
+    usable = [index for index in indexes if index.kind == types.index(corpus.index)]
     if tables is None:
         if not usable:
             yield Finding("advice", subject, _unclear(corpus))
         return
-    known = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index), types.pgvector)
-    for left in unfinished(connection, [*tables]):
+    indexed = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index), types.pgvector)
+    for index in unfinished(connection, [*tables]):
         text = (
-            f"the index {left} is not valid: unless it is being built now, its build was interrupted, and inserts pay"
+            f"the index {index} is not valid: unless it is being built now, its build was interrupted, and inserts pay"
         )
-        yield Finding("advice", subject, f"{text} for it: DROP INDEX CONCURRENTLY {left}")
+        yield Finding("advice", subject, f"{text} for it: DROP INDEX CONCURRENTLY {index}")
     kind, dimensions = types.columns[corpus.columns.embedding].embedding, corpus.dimensions
     if dimensions * DIMENSION_BYTES[kind] > _INLINE_BYTES and fits_in_line(kind, dimensions):
         outside = connection.execute(_OUT_OF_LINE, ([*tables],)).fetchall()
-        yield from (Finding("advice", subject, _stored_outside(known, table)) for (table,) in outside)
-    missing = tables.keys() - {one.table for one in usable}
+        yield from (Finding("advice", subject, _stored_outside(indexed, table)) for (table,) in outside)
+    missing = tables.keys() - {index.table for index in usable}
     if missing:
-        yield from (Finding("advice", subject, _missing(known, table, found)) for table in sorted(missing))
+        yield from (Finding("advice", subject, _missing(indexed, table, indexes)) for table in sorted(missing))
         return
-    if known.rows <= settings.search.exact_rows:
+    if indexed.rows <= settings.search.exact_rows:
         return  # never searched by an index
     buffers, work_mem = connection.execute(_BUFFERS).fetchone() or (0, 0)
     texts = [
-        *_parameters(known),
-        *_unused(known, found),
-        *_smaller(known),
-        *_size(known, buffers),
-        *_scan(settings, known, work_mem),
-        *_width(settings, known),
+        *_parameters(indexed),
+        *_unused(indexed, indexes),
+        *_smaller(indexed),
+        *_size(indexed, buffers),
+        *_scan(settings, indexed, work_mem),
+        *_width(settings, indexed),
     ]
     yield from (Finding("advice", subject, text) for text in texts)
 
@@ -132,8 +132,8 @@ def _tables(
     if is_view:
         return sources(connection, relation, corpus.columns.embedding, EMBEDDINGS)
     column = quoted_name(connection, corpus.columns.embedding)
-    found = connection.execute(_TABLES, ([*types.storage],)).fetchall()
-    return {oid: (table, column) for oid, table in found}
+    rows = connection.execute(_TABLES, ([*types.storage],)).fetchall()
+    return {oid: (table, column) for oid, table in rows}
 
 
 def _unclear(corpus: CorpusSettings) -> str:
@@ -152,11 +152,11 @@ def _stored_outside(corpus: _Corpus, table: int) -> str:
     )
 
 
-def _missing(corpus: _Corpus, table: int, found: Sequence[Hnsw]) -> str:
-    dimensions, most = corpus.settings.dimensions, INDEXED_DIMENSIONS["halfvec"]
-    if dimensions > most:
+def _missing(corpus: _Corpus, table: int, indexes: Sequence[Hnsw]) -> str:
+    dimensions, cap = corpus.settings.dimensions, INDEXED_DIMENSIONS["halfvec"]
+    if dimensions > cap:
         return (
-            f"no HNSW index holds {dimensions:,} dimensions, at most {most:,}: every search compares all visible rows. "
+            f"no HNSW index holds {dimensions:,} dimensions, at most {cap:,}: every search compares all visible rows. "
             "Choose an embedder with fewer"
         )
     if dimensions > INDEXED_DIMENSIONS[corpus.index]:
@@ -164,28 +164,28 @@ def _missing(corpus: _Corpus, table: int, found: Sequence[Hnsw]) -> str:
             f"no HNSW index over vector holds {dimensions:,} dimensions, over halfvec it does: "
             f'corpora.{corpus.name}.index = "halfvec", and {corpus.index_sql(table, "halfvec")}'
         )
-    other = next((one.kind for one in found if one.table == table), None)
-    if other is None:
+    other_kind = next((index.kind for index in indexes if index.table == table), None)
+    if other_kind is None:
         return f"no HNSW index by cosine distance over all its rows: {corpus.index_sql(table)}"
-    return f"a part of it has an index over {other}, others over {corpus.index}: {corpus.index_sql(table)}"
+    return f"a part of it has an index over {other_kind}, others over {corpus.index}: {corpus.index_sql(table)}"
 
 
-def _unused(corpus: _Corpus, found: Sequence[Hnsw]) -> Iterator[str]:
+def _unused(corpus: _Corpus, indexes: Sequence[Hnsw]) -> Iterator[str]:
     """Report an index that no search uses: every insert pays for it."""
-    for one in found:
-        if one.kind != corpus.index:
+    for index in indexes:
+        if index.kind != corpus.index:
             yield (
-                f"workers that start now use the index over {corpus.index}, not {one.name} of "
-                f"{_megabytes(one.bytes)}: restart those that are older, and unless other programs use it, "
-                f"DROP INDEX CONCURRENTLY {one.name}"
+                f"workers that start now use the index over {corpus.index}, not {index.name} of "
+                f"{_megabytes(index.bytes)}: restart those that are older, and unless other programs use it, "
+                f"DROP INDEX CONCURRENTLY {index.name}"
             )
 
 
 def _smaller(corpus: _Corpus) -> Iterator[str]:
     """Report what an index over ``halfvec`` would save, unless the settings choose the other one."""
     if corpus.index == "vector" and corpus.settings.index != "vector":
-        size = sum(one.bytes for one in corpus.indexes)
-        commands = "; ".join(corpus.index_sql(one.table, "halfvec") for one in corpus.indexes)
+        size = sum(index.bytes for index in corpus.indexes)
+        commands = "; ".join(corpus.index_sql(index.table, "halfvec") for index in corpus.indexes)
         yield (
             f"its index over vector has {_megabytes(size)}: over halfvec it has half the size, searches take less time "
             f"and are as exact (docs/vector-index.md). {commands}; then restart the workers and drop the old index. "
@@ -196,12 +196,12 @@ def _smaller(corpus: _Corpus) -> Iterator[str]:
 def _parameters(corpus: _Corpus) -> Iterator[str]:
     """Report an index built too sparse: it loses chunks that no search width finds."""
     large = corpus.rows >= _LARGE
-    for one in corpus.indexes:
-        if one.m < _OWN_M and not large:
+    for index in corpus.indexes:
+        if index.m < _OWN_M and not large:
             measured = "over 20,000 chunks m = 8 gave recall@15 0.995 and nothing for some queries, m = 16 gave 1.000"
-        elif one.m < M and large:
+        elif index.m < M and large:
             measured = "over 300,000 chunks m = 16 gave recall@15 0.990 and nothing for some queries, m = 32 0.997"
-        elif one.ef_construction < (EF_CONSTRUCTION if large else _OWN_EF_CONSTRUCTION):
+        elif index.ef_construction < (EF_CONSTRUCTION if large else _OWN_EF_CONSTRUCTION):
             measured = (
                 "over 100,000 chunks ef_construction = 64 gave recall@15 0.995 and nothing for some queries, "
                 "200 gave 1.000"
@@ -209,14 +209,14 @@ def _parameters(corpus: _Corpus) -> Iterator[str]:
         else:
             continue
         yield (
-            f"{one.name} was built with m = {one.m}, ef_construction = {one.ef_construction}: {measured}. "
-            f"{corpus.index_sql(one.table)}; DROP INDEX CONCURRENTLY {one.name}"
+            f"{index.name} was built with m = {index.m}, ef_construction = {index.ef_construction}: {measured}. "
+            f"{corpus.index_sql(index.table)}; DROP INDEX CONCURRENTLY {index.name}"
         )
 
 
 def _size(corpus: _Corpus, buffers: int) -> Iterator[str]:
     """Report an index that does not fit into memory and is read from disk page by page."""
-    size = sum(one.bytes for one in corpus.indexes)
+    size = sum(index.bytes for index in corpus.indexes)
     if size <= buffers:
         return
     yield (

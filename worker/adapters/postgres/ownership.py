@@ -53,9 +53,9 @@ def check_owners(connection: psycopg.Connection[Any], tables: Sequence[str]) -> 
     """
     foreign = connection.execute(_FOREIGN, ([*tables],)).fetchall()
     if foreign:
-        named = ", ".join(f"the {name} belongs to {owner}" for name, owner, _ in foreign)
+        owners = ", ".join(f"the {name} belongs to {owner}" for name, owner, _ in foreign)
         raise SettingsError(
-            f"{named}: an owner can decide who sees what, and run code as whoever uses it. Nothing is changed. Drop "
+            f"{owners}: an owner can decide who sees what, and run code as whoever uses it. Nothing is changed. Drop "
             f"what you did not make, and give the rest to {foreign[0][2]} (ALTER … OWNER TO), or connect as its owner"
         )
 

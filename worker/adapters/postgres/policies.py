@@ -91,7 +91,7 @@ class Reach(NamedTuple):
 def reach(connection: psycopg.Connection[Any], relations: Sequence[int]) -> Reach:
     """Return what the policies of these tables read and call, through any depth."""
     rows = connection.execute(_REACHED, {"relations": [*relations]}).fetchall()
-    return Reach(*(tuple(oid for is_function, oid in rows if is_function is wanted) for wanted in (False, True)))
+    return Reach(*(tuple(oid for is_function, oid in rows if is_function is kind) for kind in (False, True)))
 
 
 def with_policies(connection: psycopg.Connection[Any], relations: Sequence[int]) -> dict[int, tuple[str, bool]]:
@@ -117,8 +117,8 @@ def policy_problems(
             f"a policy calls {name}, which belongs to {owner}: that role can decide who sees what. ALTER FUNCTION "
             f"{name} OWNER TO the tables' owner, or name it in trusted_functions"
         )
-    read = [oid for oid in reached.relations if oid not in {*relations}]
-    for name, is_bound in with_policies(connection, read).values():
+    other_relations = [oid for oid in reached.relations if oid not in {*relations}]
+    for name, is_bound in with_policies(connection, other_relations).values():
         if not is_bound:
             yield (
                 f"a policy reads {name}, whose own policies do not bind the worker's role: ALTER TABLE {name} ENABLE "
@@ -167,7 +167,7 @@ def compares_its_own_columns(condition: str, equals: Collection[int]) -> bool:
         equals: oids of the operators ``=``.
     """
     selects = (node for node in _parse(condition).all() if node.values.get("subLinkType") == _EXISTS)
-    return any(not _is_tied(one, 0) and any(_is_of_one_table(node, equals) for node in one.all()) for one in selects)
+    return any(not _is_tied(link, 0) and any(_is_of_one_table(node, equals) for node in link.all()) for link in selects)
 
 
 def selects_outer_columns(condition: str) -> bool:
@@ -185,7 +185,7 @@ def selects_outer_columns(condition: str) -> bool:
 
 def _selects_outer_columns(query: _Node) -> bool:
     selected = next((child for child in query.children if child.name == "TARGETENTRY"), _Node(""))
-    sources = (child for part in query.children if part.name == "FROMEXPR" for child in part.children)
+    sources = (child for clause in query.children if clause.name == "FROMEXPR" for child in clause.children)
     if not any(source.name in {"RANGETBLREF", "JOINEXPR"} for source in sources):
         return False
     columns = [node for node in selected.all() if node.name == "VAR"]

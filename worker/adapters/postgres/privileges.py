@@ -63,9 +63,9 @@ def hidden_schema(connection: psycopg.Connection[Any], table: str) -> str | None
     return row[0] if row is not None and not row[1] else None
 
 
-def quoted_name(connection: psycopg.Connection[Any], *parts: str) -> str:
+def quoted_name(connection: psycopg.Connection[Any], *name_parts: str) -> str:
     """Return a name as SQL, with quotation marks where Postgres needs them: for commands that people copy."""
-    (quoted,) = connection.execute(_QUOTED, ([*parts],)).fetchone() or ("",)
+    (quoted,) = connection.execute(_QUOTED, ([*name_parts],)).fetchone() or ("",)
     return str(quoted)
 
 
@@ -108,11 +108,11 @@ def sources(
         None where more than one table, or more than one column of one, may be meant.
     """
     values = {"relation": relation, "column": column, "types": [*types]}
-    found = connection.execute(_SOURCES, values).fetchall()
-    named = [row for row in found if row[4]] or found
-    if len({(root, name) for _, _, name, root, _ in named}) != 1:
+    rows = connection.execute(_SOURCES, values).fetchall()
+    named_rows = [row for row in rows if row[4]] or rows
+    if len({(root, name) for _, _, name, root, _ in named_rows}) != 1:
         return None
-    return {oid: (table, name) for oid, table, name, _, _ in named}
+    return {oid: (table, name) for oid, table, name, _, _ in named_rows}
 
 
 def oid_of(connection: psycopg.Connection[Any], quoted: str) -> int | None:
@@ -141,13 +141,13 @@ def read_refusal(connection: psycopg.Connection[Any], table: str, columns: Seque
     A locked table counts as readable: a job would wait for it.
     """
     # Where a condition is false, PostgreSQL 18 leaves the columns of a view out of the plan, with what they call.
-    read = sql.SQL("SELECT {} FROM {} LIMIT 0").format(
+    query = sql.SQL("SELECT {} FROM {} LIMIT 0").format(
         sql.SQL(", ").join(map(sql.Identifier, columns)), sql.Identifier(*table.split("."))
     )
     try:
         with connection.transaction():
             connection.execute(_SHORT_WAIT)
-            connection.execute(read)
+            connection.execute(query)
     except psycopg.Error as error:
         if error.sqlstate is None:
             raise
@@ -159,7 +159,7 @@ def read_refusal(connection: psycopg.Connection[Any], table: str, columns: Seque
 
 
 def unreadable(
-    connection: psycopg.Connection[Any], table: str, state: str, read: Sequence[int], needed: Reach, role: Role
+    connection: psycopg.Connection[Any], table: str, state: str, oids: Sequence[int], needed: Reach, role: Role
 ) -> str:
     """Say why a table or view can't be read, and how to fix it.
 
@@ -167,13 +167,13 @@ def unreadable(
         connection: a connection of the role.
         table: its name in the settings.
         state: the SQLSTATE of the refusal.
-        read: oids of the table, and of what a view reads and calls.
+        oids: oids of the table, and of what a view reads and calls.
         needed: what the policies of these read and call.
         role: the worker's role.
     """
     if state != psycopg.errors.InsufficientPrivilege.sqlstate:
         return f"Postgres refuses every read of {table} (SQLSTATE {state}): check its policies, and what a view calls"
-    missing = [name for (name,) in connection.execute(_UNREADABLE, ([*read],)).fetchall()]
+    missing = [name for (name,) in connection.execute(_UNREADABLE, ([*oids],)).fetchall()]
     if missing:
         return f"the worker's role may not read all of {table}: GRANT SELECT ON {', '.join(missing)} TO {role.quoted}"
     missing = [name for (name,) in connection.execute(_UNREADABLE, ([*needed.relations],)).fetchall()]
@@ -181,7 +181,7 @@ def unreadable(
         names = ", ".join(missing)
         cure = f"GRANT SELECT ON {names} TO {role.quoted}"
         return f"a policy of {table} reads {names}, which the worker's role may not: {cure}"
-    missing = [name for (name,) in connection.execute(_UNCALLABLE, ([*read, *needed.functions],)).fetchall()]
+    missing = [name for (name,) in connection.execute(_UNCALLABLE, ([*oids, *needed.functions],)).fetchall()]
     if missing:
         names = ", ".join(missing)
         return (

@@ -59,8 +59,8 @@ class Standby:
     ) -> list[list[Row]]:
         """Run statements for one caller in one read-only transaction; see `Database.read`."""
 
-        def ask(database: Database, *first: Statement) -> list[list[Row]]:
-            return database.read(principal, [*first, *statements], timeout_seconds, searches=searches, corpora=corpora)
+        def ask(database: Database, *prefix: Statement) -> list[list[Row]]:
+            return database.read(principal, [*prefix, *statements], timeout_seconds, searches=searches, corpora=corpora)
 
         rows = self._fresh_rows(ask)
         return ask(self._primary) if rows is None else rows
@@ -81,8 +81,8 @@ class Standby:
                 return None
             if lag is not None and lag <= self._settings.standby.max_lag_seconds:
                 return rows
-        unknown = "it is no standby, or its lag is unknown"
-        self._rest(unknown if lag is None else f"it is {lag:.1f} s behind its primary")
+        unknown_lag = "it is no standby, or its lag is unknown"
+        self._rest(unknown_lag if lag is None else f"it is {lag:.1f} s behind its primary")
         return None
 
     def read_each(self, reads: Sequence[CallerRead], timeout_seconds: float) -> list[list[list[Row]] | None]:

@@ -65,21 +65,21 @@ _OUTCOME_SECONDS = 60.0
 def string_problem(dsn: str) -> str | None:
     """Return the problem of a connection string or of the hosts in it; None if there is none."""
     try:
-        stated = conninfo_to_dict(dsn)
+        parameters = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
         return SURROUNDED if is_surrounded(dsn) else _unknown_parameter(dsn) or _malformed(dsn)
-    if any(is_surrounded(str(stated.get(name) or "")) for name in ("dbname", "user")):
+    if any(is_surrounded(str(parameters.get(name) or "")) for name in ("dbname", "user")):
         return SURROUNDED
-    ports = [port for port in str(stated.get("port") or "").split(",") if port]
+    ports = [port for port in str(parameters.get("port") or "").split(",") if port]
     if not all(port.isdecimal() for port in ports):
         return f"expected a number as the port, and {_ENCODED}"
-    if stated.get("sslmode") and stated["sslmode"] not in _SSL_MODES:
+    if parameters.get("sslmode") and parameters["sslmode"] not in _SSL_MODES:
         return f"expected one of {', '.join(_SSL_MODES)} as sslmode"
-    names = [name for name in str(stated.get("host") or "").split(",") if name and not name.startswith(("/", "@"))]
-    unknown = [] if stated.get("hostaddr") else [name for name in names if not _is_known(name)]
-    if not unknown or len(unknown) < len(names):
+    names = [name for name in str(parameters.get("host") or "").split(",") if name and not name.startswith(("/", "@"))]
+    unknown_hosts = [] if parameters.get("hostaddr") else [name for name in names if not _is_known(name)]
+    if not unknown_hosts or len(unknown_hosts) < len(names):
         return None
-    return unknown_host(unknown[0]) if _is_behind_the_password(unknown[0], dsn) else f"expected {_ENCODED}"
+    return unknown_host(unknown_hosts[0]) if _is_behind_the_password(unknown_hosts[0], dsn) else f"expected {_ENCODED}"
 
 
 def _malformed(dsn: str) -> str:
@@ -95,11 +95,11 @@ def _unknown_parameter(dsn: str) -> str | None:
     """Return the problem of a URI's parameter that libpq does not know; None if it knows all."""
     _, _, query = dsn.rpartition("@")[2].partition("?")
     names = [name for name, is_pair, _ in (pair.partition("=") for pair in query.split("&")) if is_pair]
-    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
-    unknown = [name for name in names if name not in known and _PARAMETER.fullmatch(name)]
+    known_names = {option.keyword.decode() for option in pq.Conninfo.get_defaults()} | {"ssl"}
+    unknown_names = [name for name in names if name not in known_names and _PARAMETER.fullmatch(name)]
     return (
-        f"{unknown[0]} is no parameter of libpq. Leave it out, or write it as its documentation does"
-        if unknown
+        f"{unknown_names[0]} is no parameter of libpq. Leave it out, or write it as its documentation does"
+        if unknown_names
         else None
     )
 
@@ -121,12 +121,12 @@ _outcomes: dict[str, tuple[float, str | None]] = {}
 
 def refusal(dsn: str) -> str | None:
     """Return why a failed connection would fail again; None if the server is unavailable or gives no reason."""
-    now = time.monotonic()
+    current_time = time.monotonic()
     at, sentence = _outcomes.get(dsn, (-_OUTCOME_SECONDS, None))
-    if now - at >= _OUTCOME_SECONDS:
+    if current_time - at >= _OUTCOME_SECONDS:
         sentence = _judge(*_attempt(dsn)) or (_NOT_POSTGRES if _is_another_server(dsn) else None)
         sentence = _left_out(dsn, sentence) or sentence
-        _outcomes[dsn] = now, sentence
+        _outcomes[dsn] = current_time, sentence
     return sentence
 
 
@@ -139,9 +139,9 @@ def busy(dsn: str) -> str | None:
 
 def _left_out(dsn: str, sentence: str | None) -> str | None:
     """Return the sentence for a part that libpq had to choose itself; None if Postgres refuses what is written."""
-    stated = conninfo_to_dict(dsn)
+    parameters = conninfo_to_dict(dsn)
     for state, (name, ours) in _LEFT_OUT.items():
-        if sentence == _SENTENCES[state] and not stated.get(name):
+        if sentence == _SENTENCES[state] and not parameters.get(name):
             return ours
     return None
 
@@ -171,9 +171,9 @@ def _attempt(dsn: str) -> tuple[bytes, bool]:
 
 def _is_another_server(dsn: str) -> bool:
     """Return whether the server answers a TLS request, and a line after it, as no Postgres does."""
-    stated = conninfo_to_dict(dsn)
-    host = str(stated.get("hostaddr") or stated.get("host") or "").split(",")[0]
-    port = str(stated.get("port") or "5432").split(",")[0]
+    parameters = conninfo_to_dict(dsn)
+    host = str(parameters.get("hostaddr") or parameters.get("host") or "").split(",")[0]
+    port = str(parameters.get("port") or "5432").split(",")[0]
     if not host or host.startswith(("/", "@")) or not port.isdecimal():
         return False
     with contextlib.suppress(OSError), socket.create_connection((host, int(port)), _PROBE_SECONDS) as link:
@@ -211,8 +211,8 @@ def _judge(trace: bytes, needs_password: bool) -> str | None:
         return _SENTENCES.get(state, f"Postgres refuses the connection (SQLSTATE {state}). Its log says more")
     if needs_password:
         return _NO_PASSWORD
-    last = trace.rstrip().rsplit(b"\n", 1)[-1].split(b"\t")
-    if len(last) > 2 and last[2] == b"SSLResponse":  # noqa: PLR2004 -- direction, length, message
-        answer = last[3].strip()
+    last_fields = trace.rstrip().rsplit(b"\n", 1)[-1].split(b"\t")
+    if len(last_fields) > 2 and last_fields[2] == b"SSLResponse":  # noqa: PLR2004 -- direction, length, message
+        answer = last_fields[3].strip()
         return {b"N": _NO_TLS, b"S": _TLS_FAILED}.get(answer)
     return None

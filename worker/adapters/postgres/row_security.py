@@ -114,7 +114,7 @@ def _listed(oids: Sequence[sql.Composable]) -> sql.Composed:
 @cache
 def protected(protections: tuple[Protection, ...]) -> sql.Composable:
     """Compose an expression that is ``''`` where policies bind this role; else it fails with SQLSTATE 42704."""
-    conditions = [condition for one in protections for condition in _conditions(one)]
+    conditions = [condition for protection in protections for condition in _conditions(protection)]
     if not conditions:
         return sql.SQL("''")
     conditions.append(sql.SQL(_POWERLESS))
@@ -127,8 +127,8 @@ def _conditions(protection: Protection) -> list[sql.Composable]:
     if relations:
         conditions.append(sql.SQL(_UNPROTECTED).format(relations=sql.SQL(", ").join(relations)))
     if protection is not OF_RECORDS:  # whose statements name the owner themselves
-        now, then = version_of(protection), sql.Literal(protection.version)
-        conditions.append(sql.SQL("({}) = {}").format(now, then))
+        current_version, checked_version = version_of(protection), sql.Literal(protection.version)
+        conditions.append(sql.SQL("({}) = {}").format(current_version, checked_version))
         names = (*protection.tables, *protection.views)
         conditions += [sql.SQL(_LOCKED).format(relation=sql.SQL(name)) for name in names]
     return conditions

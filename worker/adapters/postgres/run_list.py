@@ -126,15 +126,15 @@ class RunList:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def page(self, owner: str, wanted: RunFilter, before: int | None, limit: int) -> list[ListedRun]:
+    def page(self, owner: str, run_filter: RunFilter, before_key: int | None, limit: int) -> list[ListedRun]:
         """Return up to ``limit`` of an owner's runs, newest first.
 
         Args:
             owner: value of the caller's owner claim.
-            wanted: filters.
-            before: only runs before this one, by its key; None: from the newest.
+            run_filter: filters.
+            before_key: only runs before this one, by its key; None: from the newest.
             limit: most runs.
         """
-        values: dict[str, Any] = {**asdict(wanted), "owner": owner, "before": before, "limit": limit}
+        values: dict[str, Any] = {**asdict(run_filter), "owner": owner, "before": before_key, "limit": limit}
         (rows,) = self._database.read_records(owner, [(_SELECT_PAGE, values)])
         return [ListedRun(*row) for row in rows]

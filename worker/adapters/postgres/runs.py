@@ -182,8 +182,8 @@ class Runs:
         name = _name(owner, run)
         noted = [(_INSERT_EVENT, {**name, **_event_values(event)}) for event in events]
         inserts = [(_INSERT_RECORD, {**name, **_record_values(record)}) for record in records]
-        written = self._database.write(owner, [(_INSERT_RUN, name), *noted, *inserts])
-        return sum(rows[0][0] for rows in written[1 + len(noted) :])
+        row_lists = self._database.write(owner, [(_INSERT_RUN, name), *noted, *inserts])
+        return sum(rows[0][0] for rows in row_lists[1 + len(noted) :])
 
     def names(self, owner: str, subject_id: str | None) -> list[tuple[str, str]]:
         """Return (subject_id, run_id) of an owner's runs, in the order of creation."""

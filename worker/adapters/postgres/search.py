@@ -107,42 +107,42 @@ def search(
         searches: searches of any corpora.
         timeout_seconds: time limit of each statement; default that of the settings.
     """
-    found = _run(database, principal, searches, timeout_seconds)
-    while again := {i: one for i, one in enumerate(found) if not isinstance(one, SearchResult)}:
-        for i, one in zip(again, _run(database, principal, [*again.values()], timeout_seconds), strict=True):
-            found[i] = one
-    return [one for one in found if isinstance(one, SearchResult)]
+    outcomes = _run(database, principal, searches, timeout_seconds)
+    while repeats := {i: outcome for i, outcome in enumerate(outcomes) if not isinstance(outcome, SearchResult)}:
+        for i, outcome in zip(repeats, _run(database, principal, [*repeats.values()], timeout_seconds), strict=True):
+            outcomes[i] = outcome
+    return [outcome for outcome in outcomes if isinstance(outcome, SearchResult)]
 
 
 def _run(
     database: Reader, principal: Principal, searches: Sequence[Search], timeout_seconds: float | None
 ) -> list[SearchResult | Search]:
-    sent = [one.statements() for one in searches]
-    read = [getattr(one, "corpus", None) for one in searches]
+    batches = [search.statements() for search in searches]
+    targets = [getattr(search, "corpus", None) for search in searches]
     # A search without a named corpus may read any: all are checked.
-    corpora = None if None in read else dict.fromkeys(corpus.name for corpus in read if corpus is not None)
-    statements = [*chain.from_iterable(sent)]
+    corpora = None if None in targets else dict.fromkeys(corpus.name for corpus in targets if corpus is not None)
+    statements = [*chain.from_iterable(batches)]
     results = iter(database.read(principal, statements, timeout_seconds, searches=len(searches), corpora=corpora))
-    return [one.read([*islice(results, len(own))]) for one, own in zip(searches, sent, strict=True)]
+    return [search.read([*islice(results, len(batch))]) for search, batch in zip(searches, batches, strict=True)]
 
 
 def search_each(
-    database: Reader, wanted: Sequence[tuple[Principal, VectorSearch]], timeout_seconds: float
+    database: Reader, requests: Sequence[tuple[Principal, VectorSearch]], timeout_seconds: float
 ) -> list[SearchResult | None]:
     """Run searches of several callers, each in a transaction of its own, in one round trip.
 
     Args:
         database: the database that holds the corpora.
-        wanted: caller and search.
+        requests: caller and search.
         timeout_seconds: time limit of each statement.
 
     Returns:
         The result of each; None for one that failed, took too long, or that an index could not decide: `search` it.
     """
-    reads = [CallerRead(caller, one.statements(), (one.corpus.name,)) for caller, one in wanted]
-    found = database.read_each(reads, timeout_seconds)
-    read = (None if rows is None else one.read(rows) for (_, one), rows in zip(wanted, found, strict=True))
-    return [one if isinstance(one, SearchResult) else None for one in read]
+    reads = [CallerRead(caller, search.statements(), (search.corpus.name,)) for caller, search in requests]
+    answers = database.read_each(reads, timeout_seconds)
+    results = (None if rows is None else search.read(rows) for (_, search), rows in zip(requests, answers, strict=True))
+    return [outcome if isinstance(outcome, SearchResult) else None for outcome in results]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,17 +234,17 @@ class Corpus:
         """Return the nearest chunks of several queries, in one round trip."""
         return search(database, principal, [VectorSearch(self, query, k, filters, exact=exact) for query in queries])
 
-    def statements_of(self, wanted: VectorSearch) -> list[Statement]:
+    def statements_of(self, search: VectorSearch) -> list[Statement]:
         """Compose the search; an exact one, which sets nothing of the index, begins with the size of the corpus."""
         statements = self.statements
-        values = statements.values(wanted.query, wanted.k, wanted.filters)
-        if wanted.exact:
-            return [(statements.size, {}), (statements.exact(wanted.filters, wanted.vectors, wanted.with_text), values)]
-        widen = _WIDER if wanted.wide else 1
-        nearest = statements.nearest(wanted.filters, wanted.k, wanted.vectors, widen, wanted.with_text)
+        values = statements.values(search.query, search.k, search.filters)
+        if search.exact:
+            return [(statements.size, {}), (statements.exact(search.filters, search.vectors, search.with_text), values)]
+        widen = _WIDER if search.wide else 1
+        nearest = statements.nearest(search.filters, search.k, search.vectors, widen, search.with_text)
         return [(nearest, values)]
 
-    def found_by_plan(self, wanted: VectorSearch, rows: Sequence[Row]) -> SearchResult | VectorSearch:
+    def found_by_plan(self, search: VectorSearch, rows: Sequence[Row]) -> SearchResult | VectorSearch:
         """Read the result of index or exact search, or return the search that must decide.
 
         An exact one where the index returned fewer candidates than requested (it may not have reached all rows), and
@@ -252,26 +252,26 @@ class Corpus:
         seen); a wider one where nothing that was found is near.
         """
         corpus_rows, ef_search, exact, indexed, fetched, farthest = rows[0][:_CHOICE]
-        candidates = self._candidates((row[_CHOICE:] for row in rows), wanted.vectors)
+        candidates = self._candidates((row[_CHOICE:] for row in rows), search.vectors)
         if exact:
             return SearchResult(candidates, _EXACT, fetched, corpus_rows, 0)
-        tied_past_fetch = len(candidates) == wanted.k and self._reaches(candidates[-1], farthest)
-        if fetched < self.statements.over_fetch(wanted.k) or tied_past_fetch:
-            return dataclasses.replace(wanted, exact=True)
+        tied_past_fetch = len(candidates) == search.k and self._reaches(candidates[-1], farthest)
+        if fetched < self.statements.over_fetch(search.k) or tied_past_fetch:
+            return dataclasses.replace(search, exact=True)
         if not indexed:
             # Postgres compared every row, whatever the plan.
             return SearchResult(candidates, _EXACT, fetched, corpus_rows, 0)
-        if ef_search < MAX_WIDTH and not wanted.wide and _distance(candidates[0]) > _LOST * farthest:
-            return dataclasses.replace(wanted, wide=True)
+        if ef_search < MAX_WIDTH and not search.wide and _distance(candidates[0]) > _LOST * farthest:
+            return dataclasses.replace(search, wide=True)
         return SearchResult(candidates, _INDEX, fetched, corpus_rows, ef_search)
 
     def _reaches(self, candidate: Candidate, farthest: float) -> bool:
         """Return whether the index may have missed a chunk as near as this candidate."""
         return _distance(candidate) >= farthest - self._blur
 
-    def found_exactly(self, wanted: VectorSearch, size: Row, rows: Sequence[Row]) -> SearchResult:
+    def found_exactly(self, search: VectorSearch, size: Row, rows: Sequence[Row]) -> SearchResult:
         """Read the result of exact search."""
-        candidates = self._candidates(rows, wanted.vectors)
+        candidates = self._candidates(rows, search.vectors)
         return SearchResult(candidates, _EXACT, len(candidates), size[0], 0)
 
     # --- pins -----------------------------------------------------------------------------------
@@ -343,21 +343,23 @@ class Corpus:
     def _candidates(self, rows: Iterable[Row], vectors: bool) -> list[Candidate]:
         """Convert rows to candidates in total order, without those that have no similarity."""
         candidates = (self.candidate(row, vectors) for row in rows if row[0] is not None)
-        return by_similarity((one for one in candidates if one.similarity is not None), self.key)
+        return by_similarity((candidate for candidate in candidates if candidate.similarity is not None), self.key)
 
     def _chunk(self, row: Row) -> Chunk:
         chunk_id, document_id, text, page, section, coordinates, metadata, chunk_hash = row[:_FIELDS]
         if chunk_id is None or document_id is None:
             raise self._without("id" if chunk_id is None else "document_id")
-        named = metadata if isinstance(metadata, dict) else {} if metadata is None else {"metadata": _in_json(metadata)}
+        fields = (
+            metadata if isinstance(metadata, dict) else {} if metadata is None else {"metadata": _in_json(metadata)}
+        )
         if len(row) > _FIELDS:
-            named.update(zip(self.settings.metadata_columns, map(_in_json, row[_FIELDS:]), strict=True))
+            fields.update(zip(self.settings.metadata_columns, map(_in_json, row[_FIELDS:]), strict=True))
         text = "" if text is None else text
         hashed = format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text)
         # Does what the constructor does in a third of its time: a job may read thousands.
         return tuple.__new__(
             Chunk,
-            (str(chunk_id), str(document_id), text, page, section, _in_json(coordinates), named, hashed, HASH_VERSION),
+            (str(chunk_id), str(document_id), text, page, section, _in_json(coordinates), fields, hashed, HASH_VERSION),
         )
 
     def _without(self, field: str) -> SettingsError:

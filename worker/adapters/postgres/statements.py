@@ -307,7 +307,7 @@ class Statements:
 
     def fill(self, order: str) -> bytes:
         """Compose visible chunks in an order that needs no embedding: ``text`` or ``hash``."""
-        by = {
+        sort_keys = {
             "text": 'document_id {document_collate}, text COLLATE "C", id {collate}',
             "hash": "chunk_hash, document_id {document_collate}, id {collate}",
         }[order]
@@ -318,7 +318,7 @@ class Statements:
             wanted=sql.SQL("c.{} NOT IN ({})").format(sql.Identifier(hashed), _EACH_HASH)
             if hashed
             else sql.SQL("true"),
-            by=sql.SQL(by).format(document_collate=collate, collate=self.names["collate"]),
+            by=sql.SQL(sort_keys).format(document_collate=collate, collate=self.names["collate"]),
             **self.names,
         )
 
@@ -384,10 +384,10 @@ class Statements:
         exact_rows = sql.Literal(self.search.exact_rows)
         documents = self.settings.documents
         if documents is None:
-            given = sql.SQL("true" if filters.document_ids is not None else "false")
+            has_document_ids = sql.SQL("true" if filters.document_ids is not None else "false")
             return sql.SQL(
                 "choice AS MATERIALIZED (SELECT rows <= {exact_rows} OR {given} AS exact FROM {size} AS size)"
-            ).format(exact_rows=exact_rows, given=given, size=size)
+            ).format(exact_rows=exact_rows, given=has_document_ids, size=size)
         return sql.SQL(
             """
             bound AS MATERIALIZED (
@@ -467,12 +467,12 @@ class Statements:
             sql.SQL("{} AS {}").format(self._in_json(column), sql.Identifier(f"extra_{i}"))
             for i, column in enumerate(self.settings.metadata_columns.values())
         ]
-        named = {"id": columns.id, "document_id": columns.document_id, "text": columns.text}
+        mapped = {"id": columns.id, "document_id": columns.document_id, "text": columns.text}
         required = [
             sql.SQL("c.{} AS {}").format(sql.Identifier(column), sql.Identifier(field))
-            for field, column in named.items()
+            for field, column in mapped.items()
         ]
-        outputs = ["distance", "vector", *named, *_OPTIONAL, "chunk_hash", *(f"extra_{i}" for i in range(len(extra)))]
+        outputs = ["distance", "vector", *mapped, *_OPTIONAL, "chunk_hash", *(f"extra_{i}" for i in range(len(extra)))]
         return {
             "fields": sql.SQL(", ").join([*required, *optional, *extra]),
             "outputs": sql.SQL(", ").join([sql.Identifier(name) for name in outputs]),
@@ -565,6 +565,6 @@ def _has_index(storage: Sequence[int], kind: str) -> sql.Composed:
     return sql.SQL(_HAS_INDEX).format(oids=sql.Literal(list(storage)), operators=sql.Literal(f"{kind}_cosine_ops"))
 
 
-def render(template: str, **parts: sql.Composable) -> bytes:
+def render(template: str, **fragments: sql.Composable) -> bytes:
     """Render a statement to bytes once: psycopg would repeat it for each execution."""
-    return sql.SQL(template).format(**parts).as_bytes(None)
+    return sql.SQL(template).format(**fragments).as_bytes(None)

@@ -109,12 +109,12 @@ def text_reading(
     words, signature = corpus.columns.text_search, corpus.columns.text_signature
     is_folded = _is_folded(connection, words or signature, tables)
     signature_fits = not words or not signature or _is_folded(connection, signature, tables) == is_folded
-    language, own = corpus.language, f"retrieval.{corpus.language}"
+    language, own_configuration = corpus.language, f"retrieval.{corpus.language}"
     is_own = {row[0] for row in connection.execute(_CONFIGURATIONS, (language,)).fetchall()}
     if not is_own or (not is_folded and False not in is_own):
         return None
-    texts = own if is_folded and True in is_own else language
-    return TextReading(texts, language if False in is_own else own, is_folded, signature_fits)
+    texts = own_configuration if is_folded and True in is_own else language
+    return TextReading(texts, language if False in is_own else own_configuration, is_folded, signature_fits)
 
 
 def _is_folded(connection: psycopg.Connection[Any], column: str | None, tables: Sequence[int]) -> bool:

@@ -134,13 +134,13 @@ def _refresh(
         raise SettingsError(f"corpora.{name}.language: the database has no text search configuration {corpus.language}")
     words = document(corpus, reading)
     _check_signatures(connection, name, corpus, words)
-    found = []
-    for done, tenant in enumerate(tenants):
-        progress(done, len(tenants))
-        found.append(_count(connection, name, corpus, tenant, words))
+    statistics = []
+    for done_count, tenant in enumerate(tenants):
+        progress(done_count, len(tenants))
+        statistics.append(_count(connection, name, corpus, tenant, words))
     connection.execute(_FORGET, (name, tenants))
     progress(len(tenants), len(tenants))
-    return found
+    return statistics
 
 
 def _check_owner(connection: psycopg.Connection[Any], name: str, corpus: CorpusSettings) -> None:
@@ -160,10 +160,10 @@ def _check_signatures(
 ) -> None:
     """Check that signatures have every word of their documents; chunks would be missing from answers in silence."""
     column = corpus.columns.text_signature
-    parts = {"document": words, "table": identifier(corpus.table)}
-    if column is None or not _has_column(connection, sql.SQL(_ONE_ROW).format(**parts), column):
+    fragments = {"document": words, "table": identifier(corpus.table)}
+    if column is None or not _has_column(connection, sql.SQL(_ONE_ROW).format(**fragments), column):
         return
-    lacking = sql.SQL(_LACKING).format(signature=sql.Identifier(column), **parts)
+    lacking = sql.SQL(_LACKING).format(signature=sql.Identifier(column), **fragments)
     if connection.execute(lacking).fetchone():
         raise SettingsError(
             f"corpora.{name}.columns.text_signature: {corpus.table}.{column} lacks words of its chunk, which full-text "
@@ -172,14 +172,14 @@ def _check_signatures(
 
 
 def _has_column(connection: psycopg.Connection[Any], query: sql.Composed, column: str) -> bool:
-    return any(one.name == column for one in connection.execute(query).description or ())
+    return any(description.name == column for description in connection.execute(query).description or ())
 
 
 def _tenants(connection: psycopg.Connection[Any], corpus: CorpusSettings) -> Sequence[str]:
     if corpus.tenant_column is None:
         return []
-    parts = {"column": sql.Identifier(corpus.tenant_column), "table": identifier(corpus.table)}
-    return [tenant for (tenant,) in connection.execute(sql.SQL(_TENANTS).format(**parts)).fetchall()]
+    fragments = {"column": sql.Identifier(corpus.tenant_column), "table": identifier(corpus.table)}
+    return [tenant for (tenant,) in connection.execute(sql.SQL(_TENANTS).format(**fragments)).fetchall()]
 
 
 def _count(

@@ -20,8 +20,8 @@ def resolve(host: str, port: int) -> Sequence[str]:
     Raises:
         OSError: the host has no address.
     """
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    address_records = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in address_records))
 
 
 def is_public(address: str) -> bool:
@@ -40,25 +40,25 @@ def is_public(address: str) -> bool:
     return ip.is_global and not ip.is_multicast and not any(ip in network for network in _PLATFORMS)
 
 
-def is_allowed(host: str, address: str, named: Collection[str]) -> bool:
+def is_allowed(host: str, address: str, allowed_names: Collection[str]) -> bool:
     """Return whether a worker may connect to this address of a host.
 
     Args:
         host: the name, in lower case.
         address: one of its addresses.
-        named: hosts, addresses and networks that are allowed although they are private.
+        allowed_names: hosts, addresses and networks that are allowed although they are private.
 
     Raises:
         ValueError: not an address.
     """
     ip = ipaddress.ip_address(address)
-    return is_public(address) or host in named or any(ip in network for network in _networks(named))
+    return is_public(address) or host in allowed_names or any(ip in network for network in _networks(allowed_names))
 
 
-def _networks(named: Collection[str]) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+def _networks(allowed_names: Collection[str]) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
     """Return the names that are addresses or networks; the others are hosts."""
     networks = []
-    for name in named:
+    for name in allowed_names:
         try:
             networks.append(ipaddress.ip_network(name, strict=False))
         except ValueError:

@@ -29,8 +29,8 @@ class Answer(Protocol):
         """Iterate over the body as it arrives."""
 
 
-async def read_body(answer: Answer, most: int) -> bytes:
-    """Read a body of at most ``most`` bytes, compressed and decompressed.
+async def read_body(answer: Answer, byte_limit: int) -> bytes:
+    """Read a body of at most ``byte_limit`` bytes, compressed and decompressed.
 
     Raises:
         Refused: it is longer, damaged, or in another encoding than requested.
@@ -40,14 +40,14 @@ async def read_body(answer: Answer, most: int) -> bytes:
         raise UnusableResponse("answered in an encoding that was not requested")
     unzip = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16) if encoding == "gzip" else None
     received, body = 0, bytearray()
-    async for part in answer.aiter_raw():
-        received += len(part)
+    async for block in answer.aiter_raw():
+        received += len(block)
         try:
-            body += unzip.decompress(part, most + 1 - len(body)) if unzip else part
+            body += unzip.decompress(block, byte_limit + 1 - len(body)) if unzip else block
         except zlib.error:
             raise UnusableResponse("answered damaged gzip") from None
-        if max(received, len(body)) > most:
-            raise UnusableResponse(f"answered more than {most} bytes")
+        if max(received, len(body)) > byte_limit:
+            raise UnusableResponse(f"answered more than {byte_limit} bytes")
     if unzip and received and not unzip.eof:
         raise UnusableResponse("broke off")
     return bytes(body)

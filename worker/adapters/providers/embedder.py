@@ -115,10 +115,10 @@ class OpenAIEmbedder:
     def _batch(
         self, texts: Sequence[str], paid: Paid, budget: TimeBudget | None, dimensions: int
     ) -> NDArray[np.float32]:
-        wanted: dict[str, Any] = {"dimensions": dimensions} if self._settings.send_dimensions else {}
+        size_option: dict[str, Any] = {"dimensions": dimensions} if self._settings.send_dimensions else {}
         answer = self._server.call(
             lambda client: client.embeddings.create(
-                model=self.name, input=list(texts), encoding_format="base64", **wanted
+                model=self.name, input=list(texts), encoding_format="base64", **size_option
             ),
             seconds=None if budget is None else budget.left(),
         )

@@ -109,10 +109,10 @@ class Fetcher:
 
 def _request(url: httpx.URL, address: str, headers: Mapping[str, str]) -> httpx.Request:
     """Build a request to the address; `Host` and TLS, which checks the certificate, keep the host's name."""
-    sent = httpx.Headers({"Accept": "application/json", "User-Agent": "retrieval-worker"})
-    sent.update(headers)
-    sent.update({"Host": url.netloc.decode("ascii"), **ACCEPTED})
-    return httpx.Request("GET", url.copy_with(host=address), headers=sent, extensions={"sni_hostname": _host(url)})
+    fields = httpx.Headers({"Accept": "application/json", "User-Agent": "retrieval-worker"})
+    fields.update(headers)
+    fields.update({"Host": url.netloc.decode("ascii"), **ACCEPTED})
+    return httpx.Request("GET", url.copy_with(host=address), headers=fields, extensions={"sni_hostname": _host(url)})
 
 
 async def _first(transport: httpx.AsyncHTTPTransport, requests: Sequence[httpx.Request]) -> httpx.Response:
@@ -123,10 +123,10 @@ async def _first(transport: httpx.AsyncHTTPTransport, requests: Sequence[httpx.R
     return await transport.handle_async_request(requests[-1])
 
 
-async def _body(answer: httpx.Response, most: int) -> bytes:
+async def _body(answer: httpx.Response, byte_limit: int) -> bytes:
     if answer.status_code != httpx.codes.OK:
         raise UnusableResponse(f"answered HTTP {answer.status_code}")
-    return await read_body(answer, most)
+    return await read_body(answer, byte_limit)
 
 
 def _host(url: httpx.URL) -> str:

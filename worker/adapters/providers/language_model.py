@@ -147,11 +147,11 @@ class OpenAIModel:
         return answer.choices[0].message.content or "" if answer.choices else "", None
 
 
-def _tokens(usage: Any, sent: str, made: str) -> Tokens:
+def _tokens(usage: Any, input_name: str, output_name: str) -> Tokens:
     """Read an answer's usage by the API's field names; a server may count more cached tokens than sent ones."""
-    count = counted(usage, f"{sent}_tokens")
-    cached = counted(getattr(usage, f"{sent}_tokens_details", None), "cached_tokens")
-    return Tokens(count, counted(usage, f"{made}_tokens"), min(cached or 0, count or 0))
+    count = counted(usage, f"{input_name}_tokens")
+    cached = counted(getattr(usage, f"{input_name}_tokens_details", None), "cached_tokens")
+    return Tokens(count, counted(usage, f"{output_name}_tokens"), min(cached or 0, count or 0))
 
 
 def make(settings: LanguageModelSettings) -> LanguageModel | None:

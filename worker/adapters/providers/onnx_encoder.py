@@ -83,7 +83,7 @@ class OnnxEncoder:
     def count(self, text: str) -> int:
         """Return the number of a text's tokens, those beyond the longest input included."""
         encoded = self._tokenizer.encode(text, add_special_tokens=False)
-        return sum(len(part.ids) for part in (encoded, *encoded.overflowing))
+        return sum(len(encoding.ids) for encoding in (encoded, *encoded.overflowing))
 
     def misreads(self, text: str) -> bool:
         """Return whether the vocabulary lacks a text's words; of a long text, those of the longest input decide."""
@@ -91,10 +91,10 @@ class OnnxEncoder:
             return False
         words = " ".join(natural_words(text))
         encoded = self._tokenizer.encode(words, add_special_tokens=False)
-        unknown = self._tokenizer.token_to_id("[UNK]")
+        unknown_token = self._tokenizer.token_to_id("[UNK]")
         end = encoded.offsets[-1][1] if encoded.offsets else 0
         letters = end - words.count(" ", 0, end)
-        if unknown not in encoded.ids and letters >= LETTERS_PER_TOKEN * len(encoded.ids):
+        if unknown_token not in encoded.ids and letters >= LETTERS_PER_TOKEN * len(encoded.ids):
             return False  # as `is_illegible` would say, which looks at each word
         tokens: dict[int, list[int]] = {}
         for place, word in enumerate(encoded.word_ids):
@@ -104,7 +104,7 @@ class OnnxEncoder:
                 WordPieces(
                     encoded.offsets[places[-1]][1] - encoded.offsets[places[0]][0],
                     len(places),
-                    all(encoded.ids[place] != unknown for place in places),
+                    all(encoded.ids[place] != unknown_token for place in places),
                 )
                 for places in tokens.values()
             ]
@@ -125,7 +125,7 @@ def _session(name: str, weights: bytes, threads: int) -> tuple[Any, list[str]]:
         session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001 -- one class for each status code, without a common base
         raise SettingsError(f"the setting embedder.folder: onnxruntime can't load {name}: {error}") from None
-    names = [found.name for found in session.get_inputs()]
+    names = [model_input.name for model_input in session.get_inputs()]
     strange = {*names} - {"input_ids", "attention_mask", "token_type_ids"}
     if strange or not any(len(output.shape) == _AXES for output in session.get_outputs()):
         raise SettingsError(

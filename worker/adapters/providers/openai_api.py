@@ -52,18 +52,18 @@ class Provider:
 
     Args:
         settings: server, key and limits.
-        what: the setting that needs it, for the error message.
+        setting_name: the setting that needs it, for the error message.
         server: the server's name in errors.
 
     Raises:
         SettingsError: the package is not installed.
     """
 
-    def __init__(self, settings: ProviderSettings, what: str, server: str) -> None:
+    def __init__(self, settings: ProviderSettings, setting_name: str, server: str) -> None:
         try:
             import openai  # noqa: PLC0415 -- an extra: only who uses it installs it
         except ImportError:
-            raise SettingsError(f"{what} needs: pip install 'retrieval-worker[llm]'") from None
+            raise SettingsError(f"{setting_name} needs: pip install 'retrieval-worker[llm]'") from None
         self._server = server
         self._seconds = settings.timeout_seconds
         self._client = openai.AsyncOpenAI(
@@ -118,8 +118,8 @@ class Provider:
                 response.headers["x-should-retry"] = "false"  # which the client obeys
 
 
-def _bounded_client(openai: Any, most: int, on_answer: Callable[[Any], Coroutine[Any, Any, None]]) -> Any:
-    """Create the HTTP client for OpenAI's: it reads at most ``most`` bytes of an answer and follows no redirect.
+def _bounded_client(openai: Any, byte_limit: int, on_answer: Callable[[Any], Coroutine[Any, Any, None]]) -> Any:
+    """Create the HTTP client for OpenAI's: it reads at most ``byte_limit`` bytes of an answer and follows no redirect.
 
     A redirect would take the prompt to another server, and the key as well if it is the same host.
     """
@@ -128,7 +128,7 @@ def _bounded_client(openai: Any, most: int, on_answer: Callable[[Any], Coroutine
         async def send(self, request: Any, **options: Any) -> Any:
             answer = await super().send(request, **{**options, "stream": True})
             try:
-                content = await read_body(answer, most)
+                content = await read_body(answer, byte_limit)
             except UnusableResponse as refused:
                 raise openai.OpenAIError(str(refused)) from refused  # which the client does not try again
             finally:
@@ -142,9 +142,9 @@ def _bounded_client(openai: Any, most: int, on_answer: Callable[[Any], Coroutine
 
 def _is_forgotten(error: Any) -> bool:
     """Return whether the earlier answer is unknown: OpenAI answers 400 with the field's name, others 404."""
-    named: bool = error.param == "previous_response_id" or error.code == "previous_response_not_found"
+    is_named: bool = error.param == "previous_response_id" or error.code == "previous_response_not_found"
     status: int = error.status_code
-    return status == NOT_FOUND or (status == BAD_REQUEST and named)
+    return status == NOT_FOUND or (status == BAD_REQUEST and is_named)
 
 
 def counted(usage: Any, name: str) -> int | None:

@@ -61,7 +61,7 @@ class RemoteSources:
     """
 
     def __init__(self, settings: Mapping[str, RemoteSettings], resolve: Resolve = resolve) -> None:
-        self._services = {name: _Service(name, one) for name, one in settings.items()}
+        self._services = {name: _Service(name, service_settings) for name, service_settings in settings.items()}
         self._fetcher = Fetcher(resolve)
 
     def close(self) -> None:
@@ -77,18 +77,18 @@ class RemoteSources:
             k: number of results of each service; settings may lower it.
             seconds: for all of them; settings may give each one less.
         """
-        asked = [self._services[name] for name in dict.fromkeys(names)]
-        if not asked or k < 1:
+        services = [self._services[name] for name in dict.fromkeys(names)]
+        if not services or k < 1:
             return RemoteResults()
-        found = asyncio.run(self._all(asked, question, k, seconds))
+        service_results = asyncio.run(self._all(services, question, k, seconds))
         return RemoteResults(
-            tuple(source for one in found for source in one.sources),
-            tuple(failure for one in found for failure in one.failed),
-            {name: count for one in found for name, count in one.skipped.items()},
+            tuple(source for service_result in service_results for source in service_result.sources),
+            tuple(failure for service_result in service_results for failure in service_result.failed),
+            {name: count for service_result in service_results for name, count in service_result.skipped.items()},
         )
 
-    async def _all(self, asked: Sequence[_Service], question: str, k: int, seconds: float) -> list[RemoteResults]:
-        return await asyncio.gather(*(self._one(service, question, k, seconds) for service in asked))
+    async def _all(self, services: Sequence[_Service], question: str, k: int, seconds: float) -> list[RemoteResults]:
+        return await asyncio.gather(*(self._one(service, question, k, seconds) for service in services))
 
     async def _one(self, service: _Service, question: str, k: int, seconds: float) -> RemoteResults:
         try:
@@ -124,8 +124,8 @@ class _Service:
         self._most = settings.max_items
         self._items = jmespath.compile(settings.items)
         self._fields = {
-            part: jmespath.compile(expression)
-            for part, expression in settings.fields.model_dump().items()
+            field: jmespath.compile(expression)
+            for field, expression in settings.fields.model_dump().items()
             if expression is not None
         }
 
@@ -148,18 +148,18 @@ class _Service:
         if not isinstance(items, list):
             raise UnusableResponse("answered no list of results where the settings say")
         # At most ``k``: each one costs time, and a service may ignore the requested number.
-        read = [self._source(item) for item in items[: min(k, self._most)]]
-        skipped = read.count(None)
-        sources = tuple(source for source in read if source is not None)
+        parsed_items = [self._source(item) for item in items[: min(k, self._most)]]
+        skipped = parsed_items.count(None)
+        sources = tuple(source for source in parsed_items if source is not None)
         return RemoteResults(sources, (), {self.name: skipped} if skipped else {})
 
     def _source(self, item: Any) -> RemoteSource | None:
-        parts = {part: _search(expression, item) for part, expression in self._fields.items()}
-        url, snippet = _url(parts["url"]), _text(parts["snippet"], "snippet")
+        fields = {field: _search(expression, item) for field, expression in self._fields.items()}
+        url, snippet = _url(fields["url"]), _text(fields["snippet"], "snippet")
         if not url or not snippet:
             return None
-        title, score, day = _text(parts["title"], "title"), _number(parts.get("score")), _date(parts.get("date"))
-        return RemoteSource(self.name, title, url, snippet, score, day, _metadata(parts.get("metadata")))
+        title, score, day = _text(fields["title"], "title"), _number(fields.get("score")), _date(fields.get("date"))
+        return RemoteSource(self.name, title, url, snippet, score, day, _metadata(fields.get("metadata")))
 
 
 def _search(expression: Any, data: Any) -> Any:
@@ -170,8 +170,8 @@ def _search(expression: Any, data: Any) -> Any:
         return None
 
 
-def _text(value: Any, part: str) -> str:
-    return one_line(value, LONGEST[part]) if isinstance(value, str) else ""
+def _text(value: Any, field: str) -> str:
+    return one_line(value, LONGEST[field]) if isinstance(value, str) else ""
 
 
 def _url(value: Any) -> str:
@@ -179,10 +179,10 @@ def _url(value: Any) -> str:
     if not isinstance(value, str) or len(value) > LONGEST["url"] or one_line(value, len(value)) != value:
         return ""
     try:
-        parts = urlsplit(value)
+        split_url = urlsplit(value)
     except ValueError:
         return ""
-    return value if parts.scheme in {"http", "https"} and parts.hostname and " " not in value else ""
+    return value if split_url.scheme in {"http", "https"} and split_url.hostname and " " not in value else ""
 
 
 def _number(value: Any) -> float | None:

@@ -102,9 +102,9 @@ class HttpReranker:
             body["model"] = self._model
         answer = self._post(body)
         try:
-            found = json.loads(answer)
-            paid(self.provider, self._model, _took(found))
-            items = found["results"] if isinstance(found, dict) else found
+            reply = json.loads(answer)
+            paid(self.provider, self._model, _took(reply))
+            items = reply["results"] if isinstance(reply, dict) else reply
             return _in_order(items, len(texts))
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             raise Unavailable(f"{_SERVER} answered something else than one score a text") from None
@@ -221,12 +221,12 @@ class CrossEncoderReranker:
         if not texts:
             return []
         # Without a progress bar: it would go to the log with each job.
-        found = np.asarray(self._predict([(question, text) for text in texts], show_progress_bar=False))
-        if found.shape != (len(texts),):
+        predictions = np.asarray(self._predict([(question, text) for text in texts], show_progress_bar=False))
+        if predictions.shape != (len(texts),):
             raise SettingsError(f"reranker.model: expected one score a pair, {self.name} gives several")
-        if not np.isfinite(found).all():
+        if not np.isfinite(predictions).all():
             raise Unavailable("the cross-encoder gave a score that is no number")
-        return [float(score) for score in found]
+        return [float(score) for score in predictions]
 
 
 def rerankers(settings: Settings, model: LanguageModel | None) -> dict[str, Reranker]:
@@ -235,15 +235,15 @@ def rerankers(settings: Settings, model: LanguageModel | None) -> dict[str, Rera
     Raises:
         SettingsError: a setting or a package is missing.
     """
-    wanted = {profile.rerank for profile in settings.profiles.values()} - {"none"}
-    made: dict[str, Reranker] = {}
-    for kind in sorted(wanted):
+    kinds = {profile.rerank for profile in settings.profiles.values()} - {"none"}
+    rerankers_by_kind: dict[str, Reranker] = {}
+    for kind in sorted(kinds):
         if kind == "lexical":
-            made[kind] = LexicalReranker()
+            rerankers_by_kind[kind] = LexicalReranker()
         elif kind == "http":
-            made[kind] = HttpReranker(settings.reranker)
+            rerankers_by_kind[kind] = HttpReranker(settings.reranker)
         elif kind == "cross_encoder":
-            made[kind] = CrossEncoderReranker(settings.reranker)
+            rerankers_by_kind[kind] = CrossEncoderReranker(settings.reranker)
         elif model is not None:
-            made[kind] = ModelReranker(model)
-    return made
+            rerankers_by_kind[kind] = ModelReranker(model)
+    return rerankers_by_kind

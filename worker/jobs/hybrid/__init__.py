@@ -110,8 +110,8 @@ class HybridRetrieval:
         corpora = corpus_queries(job, self._corpora, self._settings)
         weights = fusion_weights(job, fusion, self._settings, corpora)
         dimensions = self._corpora.dimensions_of([query.target.corpus for query in corpora])
-        given = job.query_embedding
-        vector = None if given is None else vectors.decode(given, dimensions=dimensions)
+        embedding = job.query_embedding
+        vector = None if embedding is None else vectors.decode(embedding, dimensions=dimensions)
         caller = self._corpora.caller_of_all([query.target.corpus for query in corpora], context)
         request = HybridRequest(job, fusion, weights, corpora, dimensions, vector, caller)
         # A recorded answer is made from Postgres, not from the cache.
@@ -164,43 +164,45 @@ class HybridRetrieval:
         queries = self._queries(wording, request, tracer, bill)
         with tracer.stage("search") as counts:
             targets, legs = [query.target for query in corpora], leg_requests(job, wording.text, queries)
-            left = wording.budget.left()
+            seconds = wording.budget.left()
             vectors = job.diversity is not None and job.diversity.relevance < 1
-            found = search_legs(self._legs, request.caller, targets, legs, left, vectors=vectors)
+            leg_results = search_legs(self._legs, request.caller, targets, legs, seconds, vectors=vectors)
             if request.fusion == "weighted":
-                left = wording.budget.left()
+                seconds = wording.budget.left()
                 usual = partial(self._embeddings.usual, wording.embedded)
-                found = scored_by_each(self._legs, request.caller, targets, legs, found, left, usual)
+                leg_results = scored_by_each(self._legs, request.caller, targets, legs, leg_results, seconds, usual)
             counts |= {"searches": len(targets) * len(legs)}
-        failed = {leg.name: leg.error for leg in found if leg.error is not None}
+        failed = {leg.name: leg.error for leg in leg_results if leg.error is not None}
         if queries.contextual_error is not None:
             failed["contextual"] = queries.contextual_error
         for name, error in failed.items():
             log.warning("leg failed", leg=name, error=type(error).__name__, reason=error.message)
         with tracer.stage("fuse") as counts:
-            results = [self._fused(request, query, ranked_legs(found, [i])) for i, query in enumerate(corpora)]
+            results = [self._fused(request, query, ranked_legs(leg_results, [i])) for i, query in enumerate(corpora)]
             misread = self._misread(request, wording, results)
-            counts |= {f"misread_{what}": 1 for what in misread}
+            counts |= {f"misread_{text_kind}": 1 for text_kind in misread}
         if logging.getLogger("worker.hybrid").isEnabledFor(logging.DEBUG):  # a command has not configured its logs
-            for one in results:
-                log.debug("hybrid search", corpus=one.query.name, **one.summary, keywords=list(wording.keywords))
-        return HybridResult(request.fusion, wording, queries, found, results, failed, misread)
+            for corpus in results:
+                log.debug("hybrid search", corpus=corpus.query.name, **corpus.summary, keywords=list(wording.keywords))
+        return HybridResult(request.fusion, wording, queries, leg_results, results, failed, misread)
 
     def _misread(self, request: HybridRequest, wording: QueryWording, results: Sequence[CorpusResult]) -> Sequence[str]:
         """Return what is not of the embedder's languages; nothing where the job brings its own vector."""
         if request.vector is not None or not request.needs_vector:
             return ()
-        return self._embeddings.misread(wording.embedded, (one.chunk.text for part in results for one in part.kept))
+        return self._embeddings.misread(
+            wording.embedded, (candidate.chunk.text for corpus in results for candidate in corpus.kept)
+        )
 
     def _fused(self, request: HybridRequest, query: CorpusQuery, legs: Sequence[RankedLeg]) -> CorpusResult:
         """Fuse the legs of one corpus, and keep the best."""
         job = request.job
         merged = FUSIONS[request.fusion](legs, request.weights, job.rrf_k)
-        kept, k = with_text(merged).kept, query.wanted.clamped_top_k
+        candidates, k = with_text(merged).kept, query.wanted.clamped_top_k
         if job.diversity is not None:
-            kept = diversified(kept, job.diversity.relevance, job.diversity.per_document, k=k).kept
+            candidates = diversified(candidates, job.diversity.relevance, job.diversity.per_document, k=k).kept
         weights = weights_used(request.fusion, legs, request.weights)
-        return CorpusResult(query, legs, weights, merged, kept[:k])
+        return CorpusResult(query, legs, weights, merged, candidates[:k])
 
     # --- queries --------------------------------------------------------------------------------
 
@@ -208,30 +210,30 @@ class HybridRetrieval:
         with tracer.stage("transform") as counts:
             transformed = self._transforms.apply(job.transform, job.query, bill.of("transform"))
             budget = TimeBudget(self._settings.deadline_seconds, self._clock)
-            found = self._transforms.keywords(job.context if "contextual" in job.legs else "", budget)
-            keywords, error = ([], found) if isinstance(found, RetrievalError) else (found, None)
+            outcome = self._transforms.keywords(job.context if "contextual" in job.legs else "", budget)
+            keywords, error = ([], outcome) if isinstance(outcome, RetrievalError) else (outcome, None)
             counts |= {"keywords": len(keywords)}
         return QueryWording(transformed.text, transformed.embedded, keywords, transformed.models, budget, error)
 
     def _queries(self, wording: QueryWording, request: HybridRequest, tracer: Tracer, bill: Bill) -> Queries:
         """Embed the query and its contextual variant, each in its own call; full text goes on if that fails."""
-        given, text = request.vector, wording.contextual_text
-        own_text = [] if given is not None else [wording.embedded]
+        job_vector, text = request.vector, wording.contextual_text
+        own_text = [] if job_vector is not None else [wording.embedded]
         needed = own_text if request.needs_vector else []
         optional = {"contextual": [] if text is None else [text], "query": own_text if not needed else []}
         with tracer.stage("embed") as counts:
             counts |= {"texts": len(needed) + sum(map(len, optional.values()))}
             names = [query.name for query in request.corpora]
-            own, others = self._embeddings.of(
+            needed_vectors, optional_vectors = self._embeddings.of(
                 names, request.caller, needed, optional, wording.budget, bill.of("embed"), request.dimensions
             )
-        found = own or others.get("query", [])
-        made = None if isinstance(found, RetrievalError) or not found else found[0]
-        contextual = others.get("contextual", wording.error)
+        outcome = needed_vectors or optional_vectors.get("query", [])
+        vector = None if isinstance(outcome, RetrievalError) or not outcome else outcome[0]
+        contextual = optional_vectors.get("contextual", wording.error)
         if contextual is None or isinstance(contextual, RetrievalError):
-            models = self._models(wording, embeds=made is not None)
-            return Queries(made if given is None else given, None, models, contextual)
-        return Queries(made if given is None else given, contextual[0], self._models(wording, embeds=True))
+            models = self._models(wording, embeds=vector is not None)
+            return Queries(vector if job_vector is None else job_vector, None, models, contextual)
+        return Queries(vector if job_vector is None else job_vector, contextual[0], self._models(wording, embeds=True))
 
     def _models(self, wording: QueryWording, *, embeds: bool) -> dict[str, str]:
         """Return the models used, with names and versions."""
@@ -250,6 +252,6 @@ class HybridRetrieval:
 
 def summary(answer: Mapping[str, Any]) -> Summary:
     """Return the number of chunks of all corpora, and a text with the status of each."""
-    parts = answer["results"]
-    statuses = " ".join(f"{name}={part['status']}" for name, part in parts.items())
-    return sum(len(part["chunks"]) for part in parts.values()), statuses
+    corpus_answers = answer["results"]
+    statuses = " ".join(f"{name}={corpus_answer['status']}" for name, corpus_answer in corpus_answers.items())
+    return sum(len(corpus_answer["chunks"]) for corpus_answer in corpus_answers.values()), statuses

@@ -134,11 +134,11 @@ def corpus_queries(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettin
         InvalidJob: a corpus or a filter is unknown, or neither job nor settings name searches.
         SettingsError: the job names no corpora, and the settings name an unknown one.
     """
-    wanted = job.searches or [HybridSearch(corpus=search.corpus, top_k=search.top_k) for search in settings.searches]
-    if not wanted:
+    searches = job.searches or [HybridSearch(corpus=search.corpus, top_k=search.top_k) for search in settings.searches]
+    if not searches:
         raise InvalidJob("expected this field: the worker's setting hybrid.searches is empty", "searches")
     queries = []
-    for i, search in enumerate(wanted):
+    for i, search in enumerate(searches):
         if not job.searches and corpora.find(search.corpus) is None:
             raise SettingsError(
                 f"hybrid.searches: there is no corpus {search.corpus}: name yours there, or in the job's searches"
@@ -162,17 +162,17 @@ def fusion_weights(
     Raises:
         InvalidJob: the method sums by weights, and all that count in a corpus are 0.
     """
-    given = settings.weights_of(fusion) | {str(leg): weight for leg, weight in (job.weights or {}).items()}
+    weights = settings.weights_of(fusion) | {str(leg): weight for leg, weight in (job.weights or {}).items()}
     name = "rrf_weights" if fusion == "rrf" else "weights"
     for query in corpora if fusion in CONTRIBUTIONS else ():
         legs = [leg for leg in job.searching_legs if leg != "sparse" or query.target.full_text]
-        if all(given.get(leg) == 0 for leg in legs):
+        if all(weights.get(leg) == 0 for leg in legs):
             raise InvalidJob(
                 f"expected more than 0 for one of the legs that search {query.name} ({', '.join(legs)}): the setting "
                 f"hybrid.{name} has 0 for those without one",
                 "weights",
             )
-    return given
+    return weights
 
 
 def _filters(corpus: Corpus, search: HybridSearch, path: str) -> FilterSet:
@@ -207,9 +207,9 @@ def deciding(request: HybridRequest, wording: QueryWording) -> dict[str, Any]:
 
     The context, an editor's state, changes with every keystroke; only its keywords can change the result.
     """
-    others = {"principal", "principal_token", "run", "query", "context", "transform"}
+    excluded_fields = {"principal", "principal_token", "run", "query", "context", "transform"}
     return {
-        **request.job.model_dump(mode="json", exclude=others),
+        **request.job.model_dump(mode="json", exclude=excluded_fields),
         "fusion": request.fusion,
         "full_text": [query.target.full_text for query in request.corpora],
         "words": [wording.text, wording.embedded],

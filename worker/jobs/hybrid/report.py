@@ -51,10 +51,10 @@ class CorpusResult:
     def summary(self) -> dict[str, dict[str, Any]]:
         """Number of chunks and highest score of each leg, and of all merged."""
         scores = {leg.name: list(leg.scores) for leg in self.legs}
-        scores["merged"] = [score for one in self.merged if (score := one.scores.fused) is not None]
+        scores["merged"] = [score for candidate in self.merged if (score := candidate.scores.fused) is not None]
         return {
-            "counts": {**{name: len(found) for name, found in scores.items()}, "merged": len(self.merged)},
-            "top_scores": {name: max(found) for name, found in scores.items() if found},
+            "counts": {**{name: len(leg_scores) for name, leg_scores in scores.items()}, "merged": len(self.merged)},
+            "top_scores": {name: max(leg_scores) for name, leg_scores in scores.items() if leg_scores},
         }
 
 
@@ -89,23 +89,24 @@ class HybridResult:
     @property
     def candidates(self) -> list[Candidate]:
         """The answered candidates of all corpora."""
-        kept = {one.query.name: one.kept for one in self.corpora}  # once, though the settings may name a corpus twice
-        return [candidate for candidates in kept.values() for candidate in candidates]
+        # Once, though the settings may name a corpus twice.
+        corpus_candidates = {corpus.query.name: corpus.kept for corpus in self.corpora}
+        return [candidate for candidates in corpus_candidates.values() for candidate in candidates]
 
     @property
     def metrics(self) -> dict[str, dict[str, Any]]:
         """Figures of each corpus."""
         error = self.failed.get("contextual")
         state = "failed" if error is not None else "used" if self.wording.keywords else "skipped"
-        return {one.query.name: leg_metrics(one.legs, one.merged, state, error) for one in self.corpora}
+        return {corpus.query.name: leg_metrics(corpus.legs, corpus.merged, state, error) for corpus in self.corpora}
 
 
 def answer_of(result: HybridResult, bill: Bill, tracer: Tracer, cache: str | None = None) -> dict[str, Any]:
     """Return the answer of a search."""
-    search = {"legs": [leg_trace(leg, [one.weights for one in result.corpora]) for leg in result.found]}
+    search = {"legs": [leg_trace(leg, [corpus.weights for corpus in result.corpora]) for leg in result.found]}
     return {
         **result.header,
-        "results": {one.query.name: _complete(one.query, one.kept) for one in result.corpora},
+        "results": {corpus.query.name: _complete(corpus.query, corpus.kept) for corpus in result.corpora},
         "metrics": result.metrics,
         **costs.as_json(bill.entries),
         "trace": trace(tracer, search, dict(result.queries.models), cache),
@@ -116,12 +117,12 @@ def cached_answer(
     request: HybridRequest, wording: QueryWording, cached: CachedResult, bill: Bill, answer_trace: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the answer from an equal job's cached result."""
-    kept = _by_corpus(cached.candidates, [query.name for query in request.corpora])
+    corpus_candidates = _by_corpus(cached.candidates, [query.name for query in request.corpora])
     return {
         **wording.header(),
         "fusion": request.fusion,
-        "results": {query.name: _complete(query, kept[query.name]) for query in request.corpora},
-        "metrics": {name: cached.metrics[name] for name in kept},
+        "results": {query.name: _complete(query, corpus_candidates[query.name]) for query in request.corpora},
+        "metrics": {name: cached.metrics[name] for name in corpus_candidates},
         **costs.as_json(bill.entries),
         "trace": answer_trace,
     }
@@ -131,10 +132,10 @@ def recorded_answer(result: HybridResult, answer: dict[str, Any]) -> RecordedAns
     """Return an answer with its recorded part."""
     recorded = {
         **{name: value for name, value in answer.items() if name not in {"results", "trace"}},
-        "searches": [one.query.wanted.model_dump(include={"corpus", "top_k"}) for one in result.corpora],
-        "filtered": [one.query.name for one in result.corpora if one.query.target.filters.given],
+        "searches": [corpus.query.wanted.model_dump(include={"corpus", "top_k"}) for corpus in result.corpora],
+        "filtered": [corpus.query.name for corpus in result.corpora if corpus.query.target.filters.given],
         "scores": [*map(scores_of, result.candidates)],
-        "legs": {one.query.name: kept_legs(one.legs) for one in result.corpora},
+        "legs": {corpus.query.name: kept_legs(corpus.legs) for corpus in result.corpora},
     }
     queries = result.queries
     return RecordedAnswer(answer, recorded, pins_of(result.candidates), queries.models, queries.searched or None)
@@ -143,19 +144,19 @@ def recorded_answer(result: HybridResult, answer: dict[str, Any]) -> RecordedAns
 def replayed_answer(record: Record, candidates: Sequence[Candidate], answer_trace: dict[str, Any]) -> dict[str, Any]:
     """Return the recorded answer with the candidates that are still there."""
     header = record.answer
-    kept = _by_corpus(candidates, [wanted["corpus"] for wanted in header["searches"]])
+    corpus_candidates = _by_corpus(candidates, [recorded_search["corpus"] for recorded_search in header["searches"]])
     results = {}
-    for wanted in header["searches"]:
-        name, search = wanted["corpus"], HybridSearch(**wanted)
+    for recorded_search in header["searches"]:
+        name, search = recorded_search["corpus"], HybridSearch(**recorded_search)
         recorded = sum(pin.pin.corpus == name for pin in record.pins)
-        results[name] = corpus_answer(search, kept[name], name in header["filtered"], recorded)
+        results[name] = corpus_answer(search, corpus_candidates[name], name in header["filtered"], recorded)
     return {
         "schema_version": header["schema_version"],
         "degraded": header.get("degraded", []),  # missing in records of earlier versions
         **{name: header[name] for name in ("transformed_query", "context_keywords")},
         "fusion": header.get("fusion"),  # missing in records of earlier versions
         "results": results,
-        "metrics": {name: header["metrics"][name] for name in kept},
+        "metrics": {name: header["metrics"][name] for name in corpus_candidates},
         "costs": header.get("costs", []),
         "costs_total": header.get("costs_total", NO_COSTS.model_dump()),
         "trace": answer_trace,
@@ -163,25 +164,28 @@ def replayed_answer(record: Record, candidates: Sequence[Candidate], answer_trac
 
 
 def _by_corpus(candidates: Sequence[Candidate], names: Sequence[str]) -> dict[str, list[Candidate]]:
-    return {name: [one for one in candidates if one.corpus == name] for name in names}
+    return {name: [candidate for candidate in candidates if candidate.corpus == name] for name in names}
 
 
-def _complete(query: CorpusQuery, kept: Sequence[Candidate]) -> dict[str, Any]:
-    return corpus_answer(query.wanted, kept, query.target.filters.given, len(kept))
+def _complete(query: CorpusQuery, candidates: Sequence[Candidate]) -> dict[str, Any]:
+    return corpus_answer(query.wanted, candidates, query.target.filters.given, len(candidates))
 
 
-def corpus_answer(wanted: HybridSearch, kept: Sequence[Candidate], filtered: bool, recorded: int) -> dict[str, Any]:
+def corpus_answer(
+    search: HybridSearch, candidates: Sequence[Candidate], filtered: bool, recorded: int
+) -> dict[str, Any]:
     """Return one corpus's answer; ``recorded`` is its number of chunks when it was made."""
-    k = wanted.clamped_top_k
+    k = search.clamped_top_k
     missing = "filters" if filtered else "visible_rows"
-    reason = None if len(kept) == k else missing if recorded < k else "changed"
+    reason = None if len(candidates) == k else missing if recorded < k else "changed"
     return {
-        "status": "ok" if len(kept) == k else "short" if kept else "empty",
+        "status": "ok" if len(candidates) == k else "short" if candidates else "empty",
         "short_reason": reason,
-        "top_k_requested": wanted.top_k,
+        "top_k_requested": search.top_k,
         "top_k": k,
         "chunks": [
-            {**described(candidate, rank), "scores": scores_of(candidate)} for rank, candidate in enumerate(kept, 1)
+            {**described(candidate, rank), "scores": scores_of(candidate)}
+            for rank, candidate in enumerate(candidates, 1)
         ],
     }
 
@@ -212,8 +216,8 @@ def leg_trace(leg: LegResult, weights: Sequence[Mapping[str, float]]) -> dict[st
     entry = {
         "leg": leg.name,
         "duration_ms": leg.duration_ms,
-        "methods": [found.method for found in leg.found or []],
-        "weights": [one[leg.name] for one in weights if leg.name in one],
+        "methods": [search_result.method for search_result in leg.found or []],
+        "weights": [corpus_weights[leg.name] for corpus_weights in weights if leg.name in corpus_weights],
         "scored": [len(scored.others) for scored in leg.scored],
     }
     statistics = statistics_of(leg)
@@ -222,11 +226,11 @@ def leg_trace(leg: LegResult, weights: Sequence[Mapping[str, float]]) -> dict[st
 
 def kept_legs(legs: Sequence[RankedLeg]) -> list[dict[str, Any]]:
     """Return the chunks and scores of each leg, which `tune` needs later; those that it listed come first."""
-    kept = []
+    entries = []
     for leg in legs:
-        known = leg.score_list.known
-        entry = {"leg": leg.name, "chunk_ids": [chunk_id for _, chunk_id in known], "scores": [*known.values()]}
-        covered = {"coverage": [leg.coverage.get(chunk, 0.0) for chunk in known]} if leg.coverage else {}
+        scores = leg.score_list.known
+        entry = {"leg": leg.name, "chunk_ids": [chunk_id for _, chunk_id in scores], "scores": [*scores.values()]}
+        covered = {"coverage": [leg.coverage.get(chunk, 0.0) for chunk in scores]} if leg.coverage else {}
         usual = {} if leg.usual is None else {"usual": leg.usual}
-        kept.append({**entry, "listed": len(leg.scores), **covered, **usual})
-    return kept
+        entries.append({**entry, "listed": len(leg.scores), **covered, **usual})
+    return entries

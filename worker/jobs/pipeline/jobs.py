@@ -134,7 +134,7 @@ class PipelineJobs:
         """
         claims = claims_digest(caller)
         records = self._recording.records(caller, run, TASK)
-        return [answer_trace(record, whole=record.claims_sha256 == claims) for record in records]
+        return [answer_trace(record, same_claims=record.claims_sha256 == claims) for record in records]
 
     def _check_model(self, request: QueryRequest) -> None:
         if request.require_model and not self._pipeline.executor.has_model:
@@ -156,23 +156,23 @@ class PipelineJobs:
             package = dataclasses.replace(package, conversation_id=turn.conversation_id, package_id=turn.package_id)
         return self._continue(turn, package, BUILD, chain)
 
-    def _continue(self, turn: _Turn, package: ContextPackage, done: str, chain: Chain) -> QueryResponse:
-        """Run the stages after ``done``, up to the last one that the job requests."""
-        last = turn.job.stop_after or EXECUTE
-        found = package.candidates or package.remote_sources
-        response, answerer = QueryResponse("ok" if found else "empty", package=package), None
-        if ALL_STAGES.index(last) >= 1:
+    def _continue(self, turn: _Turn, package: ContextPackage, completed_stage: str, chain: Chain) -> QueryResponse:
+        """Run the stages after ``completed_stage``, up to the last one that the job requests."""
+        last_stage = turn.job.stop_after or EXECUTE
+        sources = package.candidates or package.remote_sources
+        response, answerer = QueryResponse("ok" if sources else "empty", package=package), None
+        if ALL_STAGES.index(last_stage) >= 1:
             # Also for an already synthesized package: its texts were read again, so its block is built again.
             package = self._pipeline.synthesize_context(package, chain)
             response = dataclasses.replace(response, package=package)
-            done = SYNTHESIZE
-        if last == EXECUTE:
+            completed_stage = SYNTHESIZE
+        if last_stage == EXECUTE:
             turn.report(EXECUTE, 1, 1)
             response, answerer = self._pipeline.execute(package, turn.caller.owner, chain.history)
             response_id = turn.response_id if turn.caller.owner else None
             response = dataclasses.replace(response, conversation_id=package.conversation_id, response_id=response_id)
-            done = EXECUTE
-        self._keep(turn, response, done, answerer)
+            completed_stage = EXECUTE
+        self._keep(turn, response, completed_stage, answerer)
         return response
 
     # --- stored data ----------------------------------------------------------------------------
@@ -180,9 +180,9 @@ class PipelineJobs:
     def _chain(self, turn: _Turn) -> Chain:
         """Return the chain that this turn continues."""
         request = turn.request
-        now = self._pipeline.setting(request, claims_digest(turn.caller).hex())
+        current_setting = self._pipeline.setting(request, claims_digest(turn.caller).hex())
         if request.prior_response_id is None:
-            return Chain(now, history=self._history(turn))
+            return Chain(current_setting, history=self._history(turn))
         owner = _owner(turn.caller, "prior_response_id")
         previous = self._sessions.response(owner, request.prior_response_id)
         if previous is None:
@@ -192,7 +192,7 @@ class PipelineJobs:
         turn.conversation_id = previous.conversation_id
         was = prompts.Setting(previous.provider, previous.model, previous.mode, previous.claims_sha256.hex())
         return Chain(
-            now,
+            current_setting,
             prompts.Turn(was, previous.starting_prompt),
             previous.provider_response_id,
             self._history(turn),
@@ -205,16 +205,16 @@ class PipelineJobs:
             return request.conversation_history
         if request.conversation_id is None and request.prior_response_id is None:
             return ()
-        most = max(self._pipeline.mode(request).history_turns, TURNS)
+        turn_limit = max(self._pipeline.mode(request).history_turns, TURNS)
         # One more: a redelivered job may have stored its own answer.
-        kept = self._sessions.turns(caller.owner, turn.conversation_id, most + 1)
+        turns = self._sessions.turns(caller.owner, turn.conversation_id, turn_limit + 1)
         # Answers to other claims may contain what these claims may not see.
         claims = claims_digest(caller)
         return [
             earlier
-            for one in [earlier for earlier in kept if earlier.response_id != turn.response_id][-most:]
-            if one.claims_sha256 == claims
-            for earlier in (Turn("user", one.question), Turn("assistant", one.answer or ""))
+            for stored_turn in [earlier for earlier in turns if earlier.response_id != turn.response_id][-turn_limit:]
+            if stored_turn.claims_sha256 == claims
+            for earlier in (Turn("user", stored_turn.question), Turn("assistant", stored_turn.answer or ""))
         ]
 
     def _keep(self, turn: _Turn, response: QueryResponse, stage: str, answerer: Answerer | None) -> None:
@@ -223,9 +223,9 @@ class PipelineJobs:
         if package.package_id is None:
             return
         owner, claims = turn.caller.owner, claims_digest(turn.caller)
-        kept = StoredPackage(package.package_id, stage, without_texts(package), claims)
+        stored_package = StoredPackage(package.package_id, stage, without_texts(package), claims)
         if answerer is None:
-            self._sessions.keep(owner, kept)
+            self._sessions.keep(owner, stored_package)
             return
         stored = Response(
             response_id=turn.response_id,
@@ -240,7 +240,7 @@ class PipelineJobs:
             answer=response.answer,
             package_id=package.package_id,
         )
-        self._sessions.keep(owner, kept, stored)
+        self._sessions.keep(owner, stored_package, stored)
 
     def _resume(self, job: RunPipeline, context: JobContext) -> dict[str, Any]:
         """Continue with a stored package: only the owner's own, and with current permissions."""
@@ -253,14 +253,14 @@ class PipelineJobs:
             raise InvalidJob("this package has been answered: send a new question", "resume")
         if job.stop_after is not None and ALL_STAGES.index(job.stop_after) < ALL_STAGES.index(stored.stage):
             raise InvalidJob(f"this package has been through {stored.stage} already", "stop_after")
-        package, whole = with_texts(stored.content, self._corpora, caller)
+        package, is_unchanged = with_texts(stored.content, self._corpora, caller)
         if stored.claims_sha256 != claims_digest(caller):
             # Answers to other claims may contain what these claims may not see.
             package = without_conversation(package)
         if job.require_model:
             package = dataclasses.replace(package, request=dataclasses.replace(package.request, require_model=True))
         self._check_model(package.request)
-        if not whole:
+        if not is_unchanged:
             changed = "resume: sources that changed or are no longer visible are left out"
             trace = dataclasses.replace(package.trace, warnings=(*package.trace.warnings, changed))
             package = dataclasses.replace(package, trace=trace)
@@ -275,24 +275,24 @@ class PipelineJobs:
 
     def from_record(self, record: Record, caller: Principal) -> ReadAnswer:
         """Return the recorded answer with current permissions; withheld if a source changed or is not visible."""
-        kept = record.answer
-        package, whole = with_texts(kept["package"], self._corpora, caller)
-        response = from_json(QueryResponse, orjson.dumps(kept["response"]))
+        recorded = record.answer
+        package, is_unchanged = with_texts(recorded["package"], self._corpora, caller)
+        response = from_json(QueryResponse, orjson.dumps(recorded["response"]))
         # If it continues earlier turns, it may contain answers to other claims.
         goes_on = package.previous is not None or package != without_conversation(package)
-        others = record.claims_sha256 != claims_digest(caller)
-        if others:
+        claims_differ = record.claims_sha256 != claims_digest(caller)
+        if claims_differ:
             package = without_conversation(package)
-        if not whole or (goes_on and others):
+        if not is_unchanged or (goes_on and claims_differ):
             # The answer may contain text that this caller may no longer read.
             response = QueryResponse(
                 "ok", conversation_id=response.conversation_id, response_id=response.response_id, package=package
             )
             return ReadAnswer(response, {"short_reason": "changed"})
         response = self._pipeline.executor.with_snippets(response, package)
-        if kept["block_sha256"] is not None:
+        if recorded["block_sha256"] is not None:
             package = self._pipeline.with_context(package)
-        if _digest(package.context_block) != kept["block_sha256"]:
+        if _digest(package.context_block) != recorded["block_sha256"]:
             package = dataclasses.replace(package, context_block=None)
         return ReadAnswer(dataclasses.replace(response, package=package), {})
 
@@ -329,7 +329,7 @@ _AS_GIVEN = (
 
 def request_of(job: RunPipeline) -> QueryRequest:
     """Convert a job to the pipeline's own request."""
-    given = {name: getattr(job, name) for name in _AS_GIVEN}
+    copied_fields = {name: getattr(job, name) for name in _AS_GIVEN}
     return QueryRequest(
         question=job.question or "",
         mode=job.mode or "",
@@ -342,7 +342,7 @@ def request_of(job: RunPipeline) -> QueryRequest:
             CorpusSearch(search.corpus, search.clamped_top_k, filter_set(search.filters))
             for search in job.searches or ()
         ),
-        **given,
+        **copied_fields,
     )
 
 

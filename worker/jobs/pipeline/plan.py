@@ -69,7 +69,9 @@ def plan_of(request: QueryRequest, settings: Settings, history: Sequence[Turn] =
     if name not in settings.profiles:
         raise InvalidJob(f"expected one of {', '.join(settings.profiles)}", "profile")
     searches = request.searches or [CorpusSearch(corpus, top_k) for corpus, top_k in mode.corpora.items()]
-    filtered = [one if one.filters.given else dataclasses.replace(one, filters=request.filters) for one in searches]
+    filtered = [
+        search if search.filters.given else dataclasses.replace(search, filters=request.filters) for search in searches
+    ]
     k = mode.k if request.k is None else max(1, min(request.k, MAX_K))
     profile = settings.profiles[name]
     turns = (history or request.conversation_history) if profile.conversation else ()

@@ -130,9 +130,9 @@ class QueryMaker:
             CONVERSATION: [] if reworded else plan.joined,
         }
         question, vectors = self._vectors(embedded, texts, budget, corpora, caller, dimensions, stages)
-        wanted = self._legs(plan.profile, text, texts, question, vectors)
-        stages.queries = {one.name: one.text for one in wanted}
-        return Queries(text, wanted, budget)
+        legs = self._legs(plan.profile, text, texts, question, vectors)
+        stages.queries = {leg.name: leg.text for leg in legs}
+        return Queries(text, legs, budget)
 
     def usual(self, question: str, passages: Iterable[str]) -> float | None:
         """Return the usual deviation of similarities; see `QueryEmbeddings.usual`."""
@@ -142,8 +142,8 @@ class QueryMaker:
         """Degrade where the question, or the nearest passages, are not of the embedder's languages."""
         misread = self._embeddings.misread(question, passages)
         if misread:
-            what = f"not of the languages of {self._embeddings.name}: {', '.join(misread)}"
-            stages.degrade(degraded.EMBEDDER_LANGUAGE, "embed", what)
+            reason = f"not of the languages of {self._embeddings.name}: {', '.join(misread)}"
+            stages.degrade(degraded.EMBEDDER_LANGUAGE, "embed", reason)
 
     def _transformed(self, plan: SearchPlan, question: str, stages: Stages) -> TransformedQuery:
         """Transform the question by the profile; return it unchanged if the rewording model fails."""
@@ -176,15 +176,15 @@ class QueryMaker:
     def models(self, plan: SearchPlan) -> dict[str, str]:
         """Return the models that make a request's queries, with names and versions."""
         profile = plan.profile
-        asked = {
+        purposes = {
             CONVERSATION: bool(plan.history),
             "transform": profile.transform == "llm",
             "hyde": profile.hyde > 0,
             "variants": profile.variants > 0,
         }
         model = None if self._model is None else f"{self._model.provider} {self._model.name}"
-        named = {what: model for what, is_asked in asked.items() if is_asked and model}
-        return {"embedder": self._embeddings.name, **named}
+        model_names = {purpose: model for purpose, is_asked in purposes.items() if is_asked and model}
+        return {"embedder": self._embeddings.name, **model_names}
 
     def _keywords(self, plan: SearchPlan, budget: TimeBudget) -> Sequence[str] | RetrievalError:
         """Return the context's keywords if the profile has a leg for them, or the error of their extraction."""
@@ -203,21 +203,21 @@ class QueryMaker:
     ) -> tuple[Vector, dict[str, Sequence[Vector]]]:
         """Embed the question and, in one call each, the other kinds of text; failed kinds are left out and degrade."""
         paid = stages.bill.of("embed")
-        (own,), others = self._embeddings.of(corpora, caller, [question], texts, budget, paid, dimensions)
+        (question_vector,), outcomes = self._embeddings.of(corpora, caller, [question], texts, budget, paid, dimensions)
         vectors: dict[str, Sequence[Vector]] = {}
-        for kind, found in others.items():
-            if isinstance(found, RetrievalError):
-                stages.degrade(WITHOUT[kind], kind, found.message)
+        for kind, outcome in outcomes.items():
+            if isinstance(outcome, RetrievalError):
+                stages.degrade(WITHOUT[kind], kind, outcome.message)
             else:
-                vectors[kind] = found
-        for kind, beside in (("hyde", own), (CONVERSATION, None)):
+                vectors[kind] = outcome
+        for kind, beside in (("hyde", question_vector), (CONVERSATION, None)):
             if kind in vectors:
                 try:
                     vectors[kind] = [hyde.pooled(vectors[kind], beside)]
                 except ValueError as error:
                     stages.degrade(WITHOUT[kind], kind, str(error))
                     del vectors[kind]
-        return own, vectors
+        return question_vector, vectors
 
     def _legs(
         self,
@@ -228,32 +228,32 @@ class QueryMaker:
         vectors: Mapping[str, Sequence[Vector]],
     ) -> list[LegRequest]:
         """Return the legs that have a query; without any, a dense leg for the question."""
-        asked = [leg for leg in profile.legs if leg.of == "question"]
-        made = []
+        question_legs = [leg for leg in profile.legs if leg.of == "question"]
+        requests = []
         for leg in profile.legs:
             # Without a leg for the question, the other legs are required: otherwise nothing would be left.
-            without = WITHOUT.get(leg.of, "") if asked else ""
+            without = WITHOUT.get(leg.of, "") if question_legs else ""
             if leg.of == "question":
-                made.append(LegRequest(_name(leg, None), leg.kind, text, question, leg.weight))
+                requests.append(LegRequest(_name(leg, None), leg.kind, text, question, leg.weight))
             elif leg.of == "hyde" and "hyde" in vectors:
-                made.append(LegRequest(_name(leg, None), leg.kind, text, vectors["hyde"][0], leg.weight, without))
+                requests.append(LegRequest(_name(leg, None), leg.kind, text, vectors["hyde"][0], leg.weight, without))
             elif leg.of in vectors:
-                found = zip(texts[leg.of], vectors[leg.of], strict=True)
-                made += [
+                texts_with_vectors = zip(texts[leg.of], vectors[leg.of], strict=True)
+                requests += [
                     LegRequest(
-                        _name(leg, i if leg.of == "variants" else None), leg.kind, one, vector, leg.weight, without
+                        _name(leg, i if leg.of == "variants" else None), leg.kind, leg_text, vector, leg.weight, without
                     )
-                    for i, (one, vector) in enumerate(found, 1)
+                    for i, (leg_text, vector) in enumerate(texts_with_vectors, 1)
                 ]
-            elif leg.of == "hyde" and all(other.kind == "sparse" for other in asked):
-                made.append(LegRequest(_name(leg, None), leg.kind, text, question, leg.weight))
+            elif leg.of == "hyde" and all(question_leg.kind == "sparse" for question_leg in question_legs):
+                requests.append(LegRequest(_name(leg, None), leg.kind, text, question, leg.weight))
         if CONVERSATION in vectors:
-            whole, vector, without = texts[CONVERSATION][-1], vectors[CONVERSATION][0], WITHOUT[CONVERSATION]
-            for leg in asked:
+            joined_text, vector, without = texts[CONVERSATION][-1], vectors[CONVERSATION][0], WITHOUT[CONVERSATION]
+            for leg in question_legs:
                 alone = {} if leg.weight is None else {_name(leg, None): leg.weight}
                 weight = profile.conversation * weight_of(profile.fusion, _name(leg, None), alone)
-                made.append(LegRequest(_in_conversation(leg), leg.kind, whole, vector, weight, without))
-        return made or [LegRequest(DENSE, "dense", text, question)]
+                requests.append(LegRequest(_in_conversation(leg), leg.kind, joined_text, vector, weight, without))
+        return requests or [LegRequest(DENSE, "dense", text, question)]
 
     # --- model output ---------------------------------------------------------------------------
 
@@ -261,8 +261,8 @@ class QueryMaker:
         """Return the question as a model words it in full; None without earlier turns or a model, or if it fails."""
         if not plan.history or self._model is None:
             return None
-        said = "\n".join(f"{turn.role}: {_line(turn.content)}" for turn in plan.history[-2 * TURNS :])
-        prompt = Prompt(_IN_FULL, f"{said}\nLast question: {_line(plan.request.question)}")
+        earlier_turns = "\n".join(f"{turn.role}: {_line(turn.content)}" for turn in plan.history[-2 * TURNS :])
+        prompt = Prompt(_IN_FULL, f"{earlier_turns}\nLast question: {_line(plan.request.question)}")
         try:
             return _line(self._model.complete(prompt, stages.bill.of("transform")).text) or None
         except MODEL_FAILED as error:
@@ -290,13 +290,13 @@ class QueryMaker:
         prompts = [Prompt(_HYDE.replace("{i}", str(i)).replace("{n}", str(n)), text) for i in range(1, n + 1)]
         calls = [self._side_calls.start(partial(model.complete, prompt)) for prompt in prompts]
         replies = [call.outcome(stages.bill.of("hyde")) for call in calls]
-        written = [one.text.strip() for one in replies if not isinstance(one, RetrievalError)]
-        failed = [one.message for one in replies if isinstance(one, RetrievalError)]
-        if failed and written:
+        samples = [reply.text.strip() for reply in replies if not isinstance(reply, RetrievalError)]
+        failed = [reply.message for reply in replies if isinstance(reply, RetrievalError)]
+        if failed and samples:
             stages.warnings.append(f"hyde: {failed[0]} ({len(failed)} of {n} samples)")
         elif failed:
             stages.degrade(degraded.HYDE, "hyde", f"{failed[0]} ({n} of {n} samples)")
-        return written
+        return samples
 
     def _needed(self) -> LanguageModel:
         if self._model is None:

@@ -94,9 +94,9 @@ class RetrievalPipeline:
 
     def _timed(self, stage: str, started: float, package: ContextPackage) -> ContextPackage:
         """Add a stage to a package's trace, in place of an earlier entry of the same stage."""
-        earlier = [one for one in package.trace.stages if one.stage != stage]
-        done = StageTrace(stage, round((self._clock() - started) * 1000, 3), {"labels": len(package.source_labels)})
-        trace = dataclasses.replace(package.trace, stages=(*earlier, done))
+        earlier = [stage_trace for stage_trace in package.trace.stages if stage_trace.stage != stage]
+        entry = StageTrace(stage, round((self._clock() - started) * 1000, 3), {"labels": len(package.source_labels)})
+        trace = dataclasses.replace(package.trace, stages=(*earlier, entry))
         return dataclasses.replace(package, trace=trace)
 
     def run(self, request: QueryRequest, caller: Principal) -> QueryResponse:
@@ -109,5 +109,5 @@ class RetrievalPipeline:
 
     def setting(self, request: QueryRequest, claims: str) -> prompts.Setting:
         """Return the setting of a turn: provider, model, mode and claims."""
-        named = self.builder.plan(request).request
-        return prompts.Setting(self.executor.provider, self.executor.name, named.mode, claims)
+        planned_request = self.builder.plan(request).request
+        return prompts.Setting(self.executor.provider, self.executor.name, planned_request.mode, claims)

@@ -46,7 +46,7 @@ def source_slot(caching: ResultCache, queries: QueryMaker, plan: SearchPlan, cal
     if made_of is None:
         return None
     pinned = plan.request.pinned_chunks
-    asked: dict[str, Any] = {
+    job_fields: dict[str, Any] = {
         "queries": made_of,
         "profile": plan.profile.model_dump(mode="json"),
         "searches": [asdict(search) for search in plan.searches],
@@ -54,4 +54,4 @@ def source_slot(caching: ResultCache, queries: QueryMaker, plan: SearchPlan, cal
         "pinned": pinned,
     }
     room = dict.fromkeys((search.corpus for search in plan.searches), plan.k + len(pinned))
-    return caching.slot(TASK, asked, caller, CacheBounds(room, leg_names(plan.profile)))
+    return caching.slot(TASK, job_fields, caller, CacheBounds(room, leg_names(plan.profile)))

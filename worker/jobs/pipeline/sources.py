@@ -66,7 +66,7 @@ class SourceBuilder:
         caching: finds cached sources of equal requests.
         prices: prices of the models.
         clock: for durations.
-        now: seconds since 1970; only recency depends on it.
+        wall_clock: seconds since 1970; only recency depends on it.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class SourceBuilder:
         caching: ResultCache,
         prices: PriceTable,
         clock: Callable[[], float],
-        now: Callable[[], float],
+        wall_clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._corpora = corpora
@@ -93,7 +93,7 @@ class SourceBuilder:
         self._caching = caching
         self._prices = prices
         self._clock = clock
-        self._now = now
+        self._now = wall_clock
 
     def build(
         self,
@@ -165,16 +165,16 @@ class SourceBuilder:
         with stages.stage("pinned") as counts:
             self._pin(plan, caller, stages)
             counts |= {"pinned": len(stages.pinned)}
-        most = {search.corpus: search.top_k for search in plan.searches}
+        corpus_limits = {search.corpus: search.top_k for search in plan.searches}
         k = max(0, plan.k - len(stages.pinned))
         with stages.stage("refine"):
-            if (wanted := plan.profile.diversity) is not None:
-                bounds = wanted.relevance, wanted.per_document, stages.pinned, k, most
+            if (diversity := plan.profile.diversity) is not None:
+                bounds = diversity.relevance, diversity.per_document, stages.pinned, k, corpus_limits
                 stages.keep("refine", diversified(stages.candidates, *bounds))
         with stages.stage("cut"):
-            stages.keep("cut", per_corpus(stages.candidates, most))
+            stages.keep("cut", per_corpus(stages.candidates, corpus_limits))
             stages.keep("cut", cut(stages.candidates, k))
-        self._queries.check_language(queries.text, (one.chunk.text for one in stages.candidates), stages)
+        self._queries.check_language(queries.text, (candidate.chunk.text for candidate in stages.candidates), stages)
 
     def _models(self, plan: SearchPlan) -> dict[str, str]:
         """Return the models used, with names and versions."""
@@ -190,19 +190,19 @@ class SourceBuilder:
             for search in plan.searches
         ]
         vectors = plan.profile.diversity is not None and plan.profile.diversity.relevance < 1
-        found = search_legs(self._legs, caller, targets, queries.wanted, queries.budget.left(), vectors=vectors)
+        leg_results = search_legs(self._legs, caller, targets, queries.wanted, queries.budget.left(), vectors=vectors)
         if plan.profile.fusion == "weighted":
             usual = partial(self._queries.usual, queries.text)
-            left = queries.budget.left()
-            found = scored_by_each(self._legs, caller, targets, queries.wanted, found, left, usual)
-        for one, leg in zip(queries.wanted, found, strict=True):
+            seconds = queries.budget.left()
+            leg_results = scored_by_each(self._legs, caller, targets, queries.wanted, leg_results, seconds, usual)
+        for request, leg in zip(queries.wanted, leg_results, strict=True):
             if leg.error is not None:
-                stages.degrade(one.without, one.name, leg.error.message)
-        stages.legs = {leg.name: leg.duration_ms for leg in found}
-        stages.methods = {leg.name: tuple(one.method for one in leg.found or ()) for leg in found}
-        stages.statistics = {leg.name: tuple(known) for leg in found if (known := statistics_of(leg))}
-        weights = {one.name: one.weight for one in queries.wanted if one.weight is not None}
-        ranked, fusion = ranked_legs(found, range(len(targets))), plan.profile.fusion
+                stages.degrade(request.without, request.name, leg.error.message)
+        stages.legs = {leg.name: leg.duration_ms for leg in leg_results}
+        stages.methods = {leg.name: tuple(search.method for search in leg.found or ()) for leg in leg_results}
+        stages.statistics = {leg.name: tuple(statistics) for leg in leg_results if (statistics := statistics_of(leg))}
+        weights = {request.name: request.weight for request in queries.wanted if request.weight is not None}
+        ranked, fusion = ranked_legs(leg_results, range(len(targets))), plan.profile.fusion
         stages.weights = weights_used(fusion, ranked, weights)
         return FUSIONS[fusion](ranked, weights, RRF_K)
 
@@ -233,8 +233,8 @@ class SourceBuilder:
         except MODEL_FAILED as error:
             stages.degrade(degraded.RERANKER, "rerank", error.message)
             return
-        first = [relevance(candidate) or 0.0 for candidate in stages.candidates]
-        combined = convex(first, scores, plan.profile.weight_of_reranker)
+        relevances = [relevance(candidate) or 0.0 for candidate in stages.candidates]
+        combined = convex(relevances, scores, plan.profile.weight_of_reranker)
         scored = [
             _with_scores(candidate, rerank=score) for candidate, score in zip(stages.candidates, combined, strict=True)
         ]
@@ -246,8 +246,10 @@ class SourceBuilder:
         half_life = profile.temporal.half_life_days * DAY
         fields = {corpus.name: corpus.settings.date for corpus in self._corpora.all()}
         recencies = [
-            temporal.recency(_seconds(one.chunk.metadata.get(fields[one.corpus] or "")), self._now(), half_life)
-            for one in stages.candidates
+            temporal.recency(
+                _seconds(candidate.chunk.metadata.get(fields[candidate.corpus] or "")), self._now(), half_life
+            )
+            for candidate in stages.candidates
         ]
         relevances = [relevance(candidate) or 0.0 for candidate in stages.candidates]
         blended = temporal.blended(relevances, recencies, profile.temporal.weight)
@@ -261,17 +263,17 @@ class SourceBuilder:
         """Put the chunks that the request pins by hash before all others."""
         if not plan.request.pinned_chunks:
             return
-        left = unique(bare(plan.request.pinned_chunks))
-        found: dict[Pin, Candidate] = {}
+        pins = unique(bare(plan.request.pinned_chunks))
+        candidates_by_pin: dict[Pin, Candidate] = {}
         for search in plan.searches:
             corpus = self._corpora.get(search.corpus)
-            asked = [pin for pin in left if pin not in found]
-            for outcome in self._replay.outcomes(corpus, caller, asked) if asked else []:
+            missing_pins = [pin for pin in pins if pin not in candidates_by_pin]
+            for outcome in self._replay.outcomes(corpus, caller, missing_pins) if missing_pins else []:
                 if outcome.chunk is not None:
-                    found[outcome.pin] = Candidate(outcome.chunk, None, corpus=corpus.name)
-        if len(found) < len(left):
-            stages.warnings.append(f"pinned: {len(left) - len(found)} of {len(left)} chunks are missing")
-        pinned = [found[pin] for pin in left if pin in found]
+                    candidates_by_pin[outcome.pin] = Candidate(outcome.chunk, None, corpus=corpus.name)
+        if len(candidates_by_pin) < len(pins):
+            stages.warnings.append(f"pinned: {len(pins) - len(candidates_by_pin)} of {len(pins)} chunks are missing")
+        pinned = [candidates_by_pin[pin] for pin in pins if pin in candidates_by_pin]
         ranked = {identity(candidate): candidate for candidate in stages.candidates}
         stages.pinned = [ranked.pop(identity(candidate), candidate) for candidate in pinned]
         stages.candidates = [*ranked.values()]

@@ -90,13 +90,13 @@ class Stages:
             self._after = tuple(map(identity, self.sources)), tuple(map(relevance, self.sources))
         self._stages.append(StageTrace(name, duration, counts, *self._after))
 
-    def degrade(self, code: str, what: str, reason: str) -> None:
+    def degrade(self, code: str, failed_part: str, reason: str) -> None:
         """Record the failure of an optional part; the job continues without it."""
         self.degraded.append(code)
-        self.warnings.append(f"{what}: {reason}")
-        log.warning("answer degraded", code=code, what=what, reason=reason)
+        self.warnings.append(f"{failed_part}: {reason}")
+        log.warning("answer degraded", code=code, what=failed_part, reason=reason)
 
-    def continue_without_model(self, what: str, error: RetrievalError) -> None:
+    def continue_without_model(self, failed_part: str, error: RetrievalError) -> None:
         """Degrade after a failure of the language model, unless the job requires it.
 
         Raises:
@@ -104,7 +104,7 @@ class Stages:
         """
         if self._require_model:
             raise Unavailable(error.message) from None
-        self.degrade(LANGUAGE_MODEL, what, error.message)
+        self.degrade(LANGUAGE_MODEL, failed_part, error.message)
 
     def keep(self, stage: str, selection: Selection) -> None:
         """Continue with the candidates that a step kept, and record why the others were dropped."""
@@ -113,14 +113,16 @@ class Stages:
 
     def leave(self, stage: str, dropped: Iterable[tuple[Candidate, str]]) -> None:
         """Record why candidates were dropped."""
-        self._left += [DroppedCandidate(one.corpus, one.chunk.id, stage, reason) for one, reason in dropped]
+        self._left += [
+            DroppedCandidate(candidate.corpus, candidate.chunk.id, stage, reason) for candidate, reason in dropped
+        ]
 
     def trace(self) -> RetrievalTrace:
         """Return the trace; candidates dropped before they were pinned do not count as dropped."""
         stayed = {*map(identity, self.pinned)}
         return RetrievalTrace(
             stages=tuple(self._stages),
-            left=tuple(one for one in self._left if (one.corpus, one.chunk_id) not in stayed),
+            left=tuple(candidate for candidate in self._left if (candidate.corpus, candidate.chunk_id) not in stayed),
             queries=dict(self.queries),
             conversation=self.reworded or self.joined,
             legs=dict(self.legs),

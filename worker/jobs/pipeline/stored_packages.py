@@ -60,14 +60,14 @@ class AnswerTrace:
     candidates: Sequence[StoredCandidate]
 
 
-def answer_trace(record: Record, *, whole: bool) -> AnswerTrace:
-    """Return the trace of a `run_pipeline` record; not ``whole``: without what was worded from earlier turns."""
+def answer_trace(record: Record, *, same_claims: bool) -> AnswerTrace:
+    """Return the trace of a `run_pipeline` record; not ``same_claims``: without what was worded from earlier turns."""
     content = record.answer["package"]
     package = from_json(ContextPackage, orjson.dumps(content["package"]))
     return AnswerTrace(
         record.step,
         from_json(QueryResponse, orjson.dumps(record.answer["response"])),
-        package if whole else without_conversation(package),
+        package if same_claims else without_conversation(package),
         _candidates(content),
     )
 
@@ -76,11 +76,13 @@ def with_texts(content: Mapping[str, Any], corpora: Corpora, caller: Principal) 
     """Restore a package with current permissions; return it, and whether all candidates are visible and unchanged."""
     package = from_json(ContextPackage, orjson.dumps(content["package"]))
     stored = _candidates(content)
-    candidates = corpora.unchanged(caller, [one for one in stored if corpora.find(one.corpus) is not None])
-    whole = len(candidates) == len(stored)
+    candidates = corpora.unchanged(
+        caller, [candidate for candidate in stored if corpora.find(candidate.corpus) is not None]
+    )
+    is_unchanged = len(candidates) == len(stored)
     # Labels would refer to missing candidates; the next stage assigns new ones.
-    labels = package.source_labels if whole else {}
-    return dataclasses.replace(package, candidates=tuple(candidates), source_labels=labels), whole
+    labels = package.source_labels if is_unchanged else {}
+    return dataclasses.replace(package, candidates=tuple(candidates), source_labels=labels), is_unchanged
 
 
 def _candidates(content: Mapping[str, Any]) -> list[StoredCandidate]:

@@ -60,7 +60,7 @@ def synthesize(
     previous = chain.provider_response_id if start.continues else None
     history = () if previous is not None else _latest(chain.history, mode.history_turns)
     # Each once: a package stored after this stage passes it again.
-    warnings = dict.fromkeys([*package.trace.warnings, *(f"chain: reset, another {one}" for one in start.reset)])
+    warnings = dict.fromkeys([*package.trace.warnings, *(f"chain: reset, another {field}" for field in start.reset)])
     package = dataclasses.replace(
         package,
         request=dataclasses.replace(request, conversation_history=tuple(history)),
@@ -105,67 +105,69 @@ def with_context(
     counter: TokenCounter = ESTIMATE,
 ) -> ContextPackage:
     """Add labels and context block to a package; the same package always gives the same bytes."""
-    found: list[Candidate | RemoteSource] = [*package.candidates, *package.remote_sources]
-    sources = [source_of(one, paths) for one in found]
-    before, after = _before(mode), _after(package, mode)
-    budget = mode.budget_tokens - counter.count(before) - counter.count(after)
+    passages: list[Candidate | RemoteSource] = [*package.candidates, *package.remote_sources]
+    sources = [source_of(passage, paths) for passage in passages]
+    block_start, block_end = _before(mode), _after(package, mode)
+    budget = mode.budget_tokens - counter.count(block_start) - counter.count(block_end)
     context = build_context(sources, max(0, budget), counter.count)
-    names = [_name(one) for one in package.candidates] + [_remote_name(one) for one in package.remote_sources]
-    left = [
-        DroppedCandidate(
-            names[one.index].get("corpus", ""), names[one.index].get("chunk_id", ""), "context", one.reason
-        )
-        for one in context.left_out
+    names = [_name(candidate) for candidate in package.candidates] + [
+        _remote_name(source) for source in package.remote_sources
     ]
-    earlier = tuple(one for one in package.trace.left if one.stage != "context")
+    dropped = [
+        DroppedCandidate(
+            names[source.index].get("corpus", ""), names[source.index].get("chunk_id", ""), "context", source.reason
+        )
+        for source in context.left_out
+    ]
+    earlier = tuple(candidate for candidate in package.trace.left if candidate.stage != "context")
     return dataclasses.replace(
         package,
-        source_labels={one.label: names[one.index] for one in context.labelled},
-        context_block=before + context.block + after,
+        source_labels={source.label: names[source.index] for source in context.labelled},
+        context_block=block_start + context.block + block_end,
         trace=dataclasses.replace(
-            package.trace, left=(*earlier, *left), models={**package.trace.models, "tokens": counter.name}
+            package.trace, left=(*earlier, *dropped), models={**package.trace.models, "tokens": counter.name}
         ),
     )
 
 
 def labelled_sources(package: ContextPackage) -> dict[str, Candidate | RemoteSource]:
     """Return the source of each label of a package."""
-    chunks = {(one.corpus, one.chunk.id): one for one in package.candidates}
-    remote = {(one.provider, one.url): one for one in package.remote_sources}
+    chunks = {(candidate.corpus, candidate.chunk.id): candidate for candidate in package.candidates}
+    remote = {(source.provider, source.url): source for source in package.remote_sources}
     return {
         label: chunks[name["corpus"], name["chunk_id"]] if "chunk_id" in name else remote[name["provider"], name["url"]]
         for label, name in package.source_labels.items()
     }
 
 
-def source_of(found: Candidate | RemoteSource, paths: Mapping[str, str]) -> Source:
+def source_of(source: Candidate | RemoteSource, paths: Mapping[str, str]) -> Source:
     """Convert a chunk or a remote source to a `Source` for the model."""
-    if not isinstance(found, Candidate):
-        return Source(found.snippet, title=found.title or None, url=found.url or None, corpus=found.provider)
-    chunk = found.chunk
+    if not isinstance(source, Candidate):
+        return Source(source.snippet, title=source.title or None, url=source.url or None, corpus=source.provider)
+    chunk = source.chunk
     return Source(
         chunk.text,
-        title=path_of(found, paths),
+        title=path_of(source, paths),
         heading=chunk.section,
         page=chunk.page,
         url=_text(chunk.metadata.get("page_url") or chunk.metadata.get("url")),
-        corpus=found.corpus,
+        corpus=source.corpus,
         code=_text(chunk.metadata.get("code")),
     )
 
 
 def path_of(candidate: Candidate, paths: Mapping[str, str]) -> str:
     """Return a document's readable name: the metadata field that the settings name, else its id."""
-    named = candidate.chunk.metadata.get(paths.get(candidate.corpus, ""))
-    return named if isinstance(named, str) and named else candidate.chunk.document_id
+    readable_name = candidate.chunk.metadata.get(paths.get(candidate.corpus, ""))
+    return readable_name if isinstance(readable_name, str) and readable_name else candidate.chunk.document_id
 
 
 def _name(candidate: Candidate) -> dict[str, str]:
     return {"corpus": candidate.corpus, "chunk_id": candidate.chunk.id, "chunk_hash": candidate.chunk.chunk_hash}
 
 
-def _remote_name(found: RemoteSource) -> dict[str, str]:
-    return {"provider": found.provider, "url": found.url}
+def _remote_name(source: RemoteSource) -> dict[str, str]:
+    return {"provider": source.provider, "url": source.url}
 
 
 def _before(mode: ModeSettings) -> str:
@@ -175,14 +177,14 @@ def _before(mode: ModeSettings) -> str:
 
 def _after(package: ContextPackage, mode: ModeSettings) -> str:
     """Return the context, the history and the question."""
-    parts = []
+    sections = []
     if mode.show_context and package.request.context.strip():
-        parts.append(f"In the user's editor:\n{_fenced(package.request.context)}\n")
+        sections.append(f"In the user's editor:\n{_fenced(package.request.context)}\n")
     if history := package.request.conversation_history:
         turns = "\n".join(f"{turn.role}: {' '.join(turn.content.split())}" for turn in history)
-        parts.append(f"Said before:\n{turns}\n")
-    parts.append(f"Question: {package.request.question.strip()}\n")
-    return readable("\n" + "\n".join(parts))  # as a whole: a bracket may open in one part and close in another
+        sections.append(f"Said before:\n{turns}\n")
+    sections.append(f"Question: {package.request.question.strip()}\n")
+    return readable("\n" + "\n".join(sections))  # as a whole: a bracket may open in one part and close in another
 
 
 def _fenced(code: str) -> str:
@@ -194,8 +196,8 @@ def _fenced(code: str) -> str:
     return f"{fence}\n{text}\n{fence}"
 
 
-def _latest(history: Sequence[Turn], most: int) -> Sequence[Turn]:
-    return history[-2 * most :] if most else ()
+def _latest(history: Sequence[Turn], turn_limit: int) -> Sequence[Turn]:
+    return history[-2 * turn_limit :] if turn_limit else ()
 
 
 def _text(value: Any) -> str | None:

@@ -30,13 +30,13 @@ def as_answer(response: QueryResponse) -> dict[str, Any]:
         "package": {
             "package_id": package.package_id,
             "candidates": [
-                {**described(one, rank), "scores": scores_of(one), "corpus": one.corpus}
-                for rank, one in enumerate(package.candidates, 1)
+                {**described(candidate, rank), "scores": scores_of(candidate), "corpus": candidate.corpus}
+                for rank, candidate in enumerate(package.candidates, 1)
             ],
             "source_labels": {label: dict(name) for label, name in package.source_labels.items()},
             "context_block": package.context_block,
             "starting_prompt": package.starting_prompt,
-            "remote_sources": [asdict(found) for found in package.remote_sources],
+            "remote_sources": [asdict(source) for source in package.remote_sources],
         },
         **costs.as_json(package.costs),
         "conversation_id": response.conversation_id,
@@ -50,12 +50,12 @@ def _trace(package: ContextPackage) -> dict[str, Any]:
     return {
         "stages": [
             {
-                "stage": one.stage,
-                "duration_ms": one.duration_ms,
-                "counts": dict(one.counts),
-                "candidates": [list(candidate) for candidate in one.candidates],
+                "stage": stage_trace.stage,
+                "duration_ms": stage_trace.duration_ms,
+                "counts": dict(stage_trace.counts),
+                "candidates": [list(candidate) for candidate in stage_trace.candidates],
             }
-            for one in trace.stages
+            for stage_trace in trace.stages
         ],
         "search": {
             "profile": package.profile,
@@ -67,7 +67,7 @@ def _trace(package: ContextPackage) -> dict[str, Any]:
         "models": dict(trace.models),
         "worker_version": WORKER_VERSION,
         "cache": trace.cache,
-        "left": [{**vars(one)} for one in trace.left],
+        "left": [{**vars(candidate)} for candidate in trace.left],
         "queries": dict(trace.queries),
         "hyde": list(trace.hyde),
         "warnings": list(trace.warnings),

@@ -39,9 +39,9 @@ class Headings:
         [(None, 'Take one'), ('Verse 1', 'It hums'), ('Chorus', 'Hum')]
         """
         starts = [*self._starts, len(self._answer)]
-        before = self._answer[: starts[0]].strip()
-        if before:
-            yield None, before
+        untitled = self._answer[: starts[0]].strip()
+        if untitled:
+            yield None, untitled
         for heading, end in zip(self._found, starts[1:], strict=True):
             yield _name(heading), self._answer[heading.end() : end].strip()
 

@@ -33,13 +33,13 @@ class Label(NamedTuple):
     Attributes:
         name: as written: ``S1``, ``S1-S3``.
         number: its number, a range's first one; 0 where none can have been given (``S0``, ``S01``).
-        last: a range's last number, else ``number``.
+        last_number: a range's last one, else ``number``.
         span: where it stands in the answer, without its bracket.
     """
 
     name: str
     number: int
-    last: int
+    last_number: int
     span: Span
 
 

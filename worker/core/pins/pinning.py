@@ -93,12 +93,12 @@ class Outcome(NamedTuple, Generic[C]):
 
 
 # Does what a NamedTuple's own constructor does, in a third of its time: jobs make thousands of these.
-_made = tuple.__new__
+_new = tuple.__new__
 
 
 def missing(pin: Pin) -> Outcome[Any]:
     """Return the outcome of a pin without a chunk that exists and that this caller may see."""
-    return _made(Outcome, (pin, "tampered" if pin.tampered else "missing", None, None, 0))
+    return _new(Outcome, (pin, "tampered" if pin.tampered else "missing", None, None, 0))
 
 
 def raw_hash(text: str) -> str:
@@ -108,16 +108,16 @@ def raw_hash(text: str) -> str:
 
 def bare(chunk_hashes: Iterable[str]) -> list[Pin]:
     """Return pins made of hashes alone."""
-    return [_made(Pin, (chunk_hash, HASH_VERSION, None, None, None, None, None, False)) for chunk_hash in chunk_hashes]
+    return [_new(Pin, (chunk_hash, HASH_VERSION, None, None, None, None, None, False)) for chunk_hash in chunk_hashes]
 
 
-_what = attrgetter("chunk_hash", "hash_version", "chunk_id", "corpus", "tampered")
+_identity = attrgetter("chunk_hash", "hash_version", "chunk_id", "corpus", "tampered")
 
 
 def unique(pins: Sequence[Pin]) -> list[Pin]:
     """Return the pins in order without duplicates; a pin with a chunk id is distinct from its bare hash."""
     pins_by_identity: dict[tuple[str, int, str | None, str | None, bool], Pin] = {}
-    for identity, pin in zip(map(_what, pins), pins, strict=True):
+    for identity, pin in zip(map(_identity, pins), pins, strict=True):
         pins_by_identity.setdefault(identity, pin)
     return list(pins_by_identity.values())
 
@@ -179,7 +179,7 @@ def resolve(
             outcome = (pin, "missing", None, None, 0)
         if tampered:  # whatever is there now: it is not known which of text and hash was pinned
             outcome = (pin, "tampered", *outcome[2:])
-        outcomes.append(_made(Outcome, outcome))
+        outcomes.append(_new(Outcome, outcome))
     return outcomes
 
 

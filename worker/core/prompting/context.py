@@ -145,7 +145,7 @@ def build_context(sources: Sequence[Source], budget: int, count: Count = estimat
         count: the model's counter; called about once per source.
     """
     entries = [_Entry.of(source) for source in sources]
-    mark = _mark(entry.shown for entry in entries)
+    mark = _mark(entry.sanitised for entry in entries)
     head = _HEAD.format(mark=mark)
     fenced_entries: list[tuple[int, str]] = []
     tokens_left = budget - count(head)
@@ -206,7 +206,7 @@ _FENCED = """\
 class _Entry:
     """Sanitised source: its facts, one line each, a blank line, and its text; and whether there is a text to read."""
 
-    shown: str
+    sanitised: str
     has_text: bool
 
     @classmethod
@@ -224,7 +224,7 @@ class _Entry:
 
     def written(self, label: str, mark: str) -> str:
         # The fence has the label on both sides: no bracket of the source can reach past it.
-        return _FENCED.format(mark=mark, label=label, shown=self.shown)
+        return _FENCED.format(mark=mark, label=label, shown=self.sanitised)
 
 
 _LINE_BREAKS = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")

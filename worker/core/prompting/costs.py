@@ -105,7 +105,7 @@ class CostSum:
         output: known output tokens.
         cached_input: input tokens found in a prompt cache.
         search_units: units that rerankers billed in place of tokens.
-        known: total of the known costs.
+        known_cost: total of the known costs.
         unpriced: number of calls whose cost is unknown.
     """
 
@@ -114,13 +114,13 @@ class CostSum:
     output: int
     cached_input: int
     search_units: int
-    known: Decimal
+    known_cost: Decimal
     unpriced: int
 
     @property
     def cost(self) -> Decimal | None:
         """Total cost; ``None`` if the cost of any call is unknown."""
-        return None if self.unpriced else self.known
+        return None if self.unpriced else self.known_cost
 
 
 PriceTable = Mapping[tuple[str, str], Price]
@@ -183,7 +183,7 @@ def total(entries: Sequence[CostEntry]) -> CostSum:
         output=sum(cost_entry.tokens.output or 0 for cost_entry in entries),
         cached_input=sum(cost_entry.tokens.cached_input for cost_entry in entries),
         search_units=sum(cost_entry.tokens.search_units or 0 for cost_entry in entries),
-        known=_plain(known_cost),
+        known_cost=_plain(known_cost),
         unpriced=sum(cost_entry.cost is None for cost_entry in entries),
     )
 
@@ -221,7 +221,7 @@ def as_json(entries: Sequence[CostEntry]) -> dict[str, Any]:
             "output_tokens": together.output,
             "search_units": together.search_units,
             "cost": written(together.cost),
-            "known_cost": written(together.known),
+            "known_cost": written(together.known_cost),
             "unpriced": together.unpriced,
         },
     }

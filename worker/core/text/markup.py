@@ -17,13 +17,13 @@ class Token(NamedTuple):
     Attributes:
         start, end: its place.
         is_block: whether it ends a line or a cell, as the mark of a list item does.
-        shown: the sign that an entity shows; empty for markup.
+        sign: the sign that an entity shows; empty for markup.
     """
 
     start: int
     end: int
     is_block: bool
-    shown: str
+    sign: str
 
 
 _MAY_BE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡【［]")
@@ -90,7 +90,7 @@ def markup_of(text: str, *, begins_line: bool = True) -> list[Token]:
         elif not line["fence"].startswith(fence) or line["info"].strip():
             continue
         fence, start = "" if fence else line["fence"], line.end()
-        tokens.append(Token(*line.span(), is_block=True, shown=""))
+        tokens.append(Token(*line.span(), is_block=True, sign=""))
     tokens = sorted(tokens if fence else [*tokens, *_of_prose(text, start, len(text))])
     is_sign = not begins_line and text[0] != "<" and tokens and tokens[0].is_block and not tokens[0].start
     return tokens[1:] if is_sign else tokens

@@ -47,8 +47,8 @@ class Difference(NamedTuple):
     """In what two alike sentences differ, and where in each of them."""
 
     differs: frozenset[str]
-    one: tuple[Span, ...]
-    other: tuple[Span, ...]
+    spans: tuple[Span, ...]
+    other_spans: tuple[Span, ...]
 
 
 def find_disagreements(records: Sequence[CitationRecord]) -> list[Conflict]:
@@ -207,6 +207,6 @@ def _sides(
             entry.span,
             tuple((entry.span[0] + start, entry.span[0] + end) for start, end in tokens),
         )
-        for entry, tokens in ((left_entry, difference.one), (rival, difference.other))
+        for entry, tokens in ((left_entry, difference.spans), (rival, difference.other_spans))
     )
     return (left_side, right_side) if left_entry.record < rival.record else (right_side, left_side)

@@ -189,7 +189,7 @@ def check_quote(
 
 def _check(quote: str, chunk_hash: str, chunks: Sequence[QuotedChunk], accepted: AbstractSet[str]) -> QuoteFinding:
     spend(len(chunks) + len(quote))
-    searched_quote = _Asked(quote, accepted)
+    searched_quote = _SearchedQuote(quote, accepted)
     named_chunks = [(i, chunk) for i, chunk in enumerate(chunks) if chunk.chunk_hash == chunk_hash]
     if place := _best(searched_quote.stands(*chunk) for chunk in named_chunks):
         return QuoteFinding(place.verdict, (place,))
@@ -214,7 +214,7 @@ def _best(places: Iterator[Place | None]) -> Place | None:
 # --- one quote ------------------------------------------------------------------------------------
 
 
-class _Asked:
+class _SearchedQuote:
     """A quote, read once for all chunks."""
 
     def __init__(self, quote: str, accepted: AbstractSet[str]) -> None:

@@ -235,7 +235,7 @@ def _kind_of_pair(pair: Pair, run: Sequence[Sign], other_run: Sequence[Sign], sp
         return kind_of_run(pair, run, other_run, *spans)
     if quote.text[slice(*quote_span)] == source.text[slice(*source_span)]:
         return ""
-    return "entity" if quote_span[0] in quote.shown or source_span[0] in source.shown else "typography"
+    return "entity" if quote_span[0] in quote.entity_signs or source_span[0] in source.entity_signs else "typography"
 
 
 _BLANKS = re.compile(r"\s++")
@@ -266,7 +266,7 @@ _VISIBLE = re.compile("[^snBihMx]")
 
 def signs_of(reading: Reading, span: Span) -> list[Sign]:
     """Return the visible signs of a part between two signs with keys."""
-    classes, text, entity_signs = reading.classes, reading.text, reading.shown
+    classes, text, entity_signs = reading.classes, reading.text, reading.entity_signs
     signs: list[Sign] = []
     start, end = span
     while sign := _VISIBLE.search(classes, start, end):

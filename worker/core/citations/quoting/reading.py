@@ -25,12 +25,12 @@ class Reading:
         known: these, as of one Unicode version.
         classes: a class for each, as `characters` names them.
         key: the keys of all signs, without anything between.
-        shown: signs that entities show, by their places.
+        entity_signs: signs that entities show, by their places.
     """
 
     def __init__(self, text: str, *, begins_line: bool = True) -> None:
         self.text, self.known = text, known(text)
-        self.shown: dict[int, str] = {}
+        self.entity_signs: dict[int, str] = {}
         classes, keys, position = "", "", 0
         for start, end, is_block, sign in markup_of(self.known, begins_line=begins_line):
             if start >= position:
@@ -40,7 +40,7 @@ class Reading:
                 keys += prose.translate(_KEYS_ALONE) + known(sign).translate(KEYS)
                 position = end
                 if sign:
-                    self.shown[start] = sign
+                    self.entity_signs[start] = sign
         rest = self.known[position:] if position else self.known
         self.classes = classes + rest.translate(CLASSES)
         self.key = keys + rest.translate(_KEYS_ALONE)
@@ -55,7 +55,7 @@ class Reading:
         """Where the key of each sign begins in `key`; then its length."""
         if len(self.key) == len(self.places):
             return range(len(self.places) + 1)
-        signs = (known(self.shown[i]) if i in self.shown else self.known[i] for i in self.places)
+        signs = (known(self.entity_signs[i]) if i in self.entity_signs else self.known[i] for i in self.places)
         return [0, *accumulate(len(sign.translate(KEYS)) for sign in signs)]
 
     def sign_at(self, place: int) -> int | None:
@@ -108,15 +108,15 @@ class Reading:
             run_start, run_end = run.span()
             if run["block"]:
                 pieces.append(" ")
-            elif run_end - 1 in self.shown:
-                pieces += [self.text[run_start : run_end - 1], self.shown[run_end - 1]]
+            elif run_end - 1 in self.entity_signs:
+                pieces += [self.text[run_start : run_end - 1], self.entity_signs[run_end - 1]]
             else:
                 pieces.append(self.text[run_start:run_end])
         return "".join(pieces)
 
     def signs_shown(self, start: int, end: int) -> str:
         """Return what signs show, with what stands between them, as of one Unicode version."""
-        if self.shown and any(place in self.shown for place in range(start, end)):
+        if self.entity_signs and any(place in self.entity_signs for place in range(start, end)):
             return known(self.visible(start, end))
         return self.known[start:end]
 

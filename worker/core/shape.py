@@ -29,17 +29,19 @@ class Bounds(Protocol):
         """Most levels of nested objects and lists."""
 
 
-def same_json(one: Any, other: Any) -> bool:
+def same_json(decoded: Any, other_decoded: Any) -> bool:
     """Return whether two decoded values are the same JSON: 1.0 is 1, and true is neither.
 
     >>> same_json({"a": [1.0, True]}, {"a": [1, True]}), same_json([True], [1])
     (True, False)
     """
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same_json(part, other[key]) for key, part in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same_json, one, other))
-    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
+    if isinstance(decoded, dict) and isinstance(other_decoded, dict):
+        return decoded.keys() == other_decoded.keys() and all(
+            same_json(member, other_decoded[key]) for key, member in decoded.items()
+        )
+    if isinstance(decoded, list) and isinstance(other_decoded, list):
+        return len(decoded) == len(other_decoded) and all(map(same_json, decoded, other_decoded))
+    return isinstance(decoded, bool) is isinstance(other_decoded, bool) and bool(decoded == other_decoded)
 
 
 def check_shape(value: Any, bounds: Bounds) -> None:
@@ -63,11 +65,11 @@ def check_shape(value: Any, bounds: Bounds) -> None:
             if len(item) > bounds.max_list:
                 raise InvalidJob(f"expected at most {bounds.max_list} items, got {len(item)}", path)
             if not _all_finite_numbers(item):
-                stack += [(part, join_path(path, i), depth + 1) for i, part in reversed([*enumerate(item)])]
+                stack += [(member, join_path(path, i), depth + 1) for i, member in reversed([*enumerate(item)])]
         elif isinstance(item, dict):
             _check_nesting(depth, path, bounds)
             _check_keys(item, path, bounds)
-            stack += [(part, join_path(path, key), depth + 1) for key, part in reversed(item.items())]
+            stack += [(member, join_path(path, key), depth + 1) for key, member in reversed(item.items())]
         elif not (item is None or isinstance(item, bool | int)):
             raise InvalidJob("expected plain JSON", path)
 

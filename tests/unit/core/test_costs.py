@@ -52,7 +52,7 @@ def test_a_sum_says_what_it_does_not_know() -> None:
         entry("embed", "openai", "embed", Tokens(1_000_000), PRICES),
     ]
     found = total(calls)
-    assert (found.calls, found.input, found.output, found.known, found.unpriced) == (
+    assert (found.calls, found.input, found.output, found.known_cost, found.unpriced) == (
         3,
         2_000_007,
         0,
@@ -106,4 +106,4 @@ def test_the_order_of_calls_changes_no_sum(calls: list[tuple[int, Decimal]], see
     other = random.Random(seed).sample(entries, len(entries))
     assert total(other) == total(entries)
     assert written(total(other).cost) == written(total(entries).cost)
-    assert Fraction(total(entries).known) == sum(count * Fraction(price) for count, price in calls) / 10**6
+    assert Fraction(total(entries).known_cost) == sum(count * Fraction(price) for count, price in calls) / 10**6

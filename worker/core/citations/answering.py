@@ -146,9 +146,9 @@ def check_answer(answer: str, sources: Mapping[str, str], accepted: AbstractSet[
     """Check an answer against the sources that it was given.
 
     >>> report = check_answer("It hums at 50 Hz [S1]. It may burn [S2].", {"S1": "It hums at 50 Hz.", "S2": "No fire."})
-    >>> [(one.supported, [quote.verdict for quote in one.quotes]) for one in report.sentences]
+    >>> [(sentence.supported, [quote.verdict for quote in sentence.quotes]) for sentence in report.sentences]
     [(1.0, ['verbatim']), (0.0, [])]
-    >>> [(one.label, one.sentences, one.verdict) for one in report.citations], report.supported
+    >>> [(cited.label, cited.sentences, cited.verdict) for cited in report.citations], report.supported
     ([('S1', (0,), 'verbatim'), ('S2', (1,), None)], 0.5)
 
     Args:
@@ -159,17 +159,17 @@ def check_answer(answer: str, sources: Mapping[str, str], accepted: AbstractSet[
     Raises:
         InvalidJob: a given label has another form.
     """
-    found = read_statements(answer, sources)
-    quotes = _Quotes(sources, found.sentences, accepted)
-    words = {label: frozenset(terms(sources[label])) for label in {used.label for used in found.labels.used}}
-    sentences = tuple(_checked(statement, quotes, words) for statement in found.sentences)
+    statements = read_statements(answer, sources)
+    quotes = _Quotes(sources, statements.sentences, accepted)
+    words = {label: frozenset(terms(sources[label])) for label in {used.label for used in statements.labels.used}}
+    sentences = tuple(_checked(statement, quotes, words) for statement in statements.sentences)
     numbers = [sentence.supported for sentence in sentences if sentence.supported is not None]
     return AnswerReport(
-        tuple(_citations(found, sentences, sources)),
+        tuple(_citations(statements, sentences, sources)),
         sentences,
-        found.labels.unused,
-        found.labels.unknown,
-        found.labels.unreadable,
+        statements.labels.unused,
+        statements.labels.unknown,
+        statements.labels.unreadable,
         math.fsum(numbers) / len(numbers) if numbers else None,
     )
 
@@ -183,12 +183,14 @@ _COPIED = frozenset({"verbatim", "normalised"})
 def _checked(statement: Statement, quotes: _Quotes, words: Mapping[str, frozenset[str]]) -> CheckedSentence:
     checks = quotes.of(statement) if statement.labels else ()
     is_copied = any(check.quote == statement.text and check.verdict in _COPIED for check in checks)
-    said = frozenset(terms(statement.text))
+    sentence_terms = frozenset(terms(statement.text))
     supported = None
-    if said:
-        missing = said.difference(*(words[label] for label in statement.labels))
-        missing |= {term for check in checks if check.verdict not in _COPIED for term in terms(check.quote)} & said
-        supported = 1.0 if is_copied else (len(said) - len(missing)) / len(said)
+    if sentence_terms:
+        missing = sentence_terms.difference(*(words[label] for label in statement.labels))
+        missing |= {
+            term for check in checks if check.verdict not in _COPIED for term in terms(check.quote)
+        } & sentence_terms
+        supported = 1.0 if is_copied else (len(sentence_terms) - len(missing)) / len(sentence_terms)
     return CheckedSentence(statement.span, statement.labels, supported, checks, is_copied)
 
 
@@ -207,16 +209,16 @@ class _Quotes:
 
     def of(self, statement: Statement) -> tuple[QuoteCheck, ...]:
         """The whole sentence if it is found; else each of its passages, found or not."""
-        whole = self._check(statement.text, statement.labels, statement.labels)
-        if whole.label and whole.verdict != "altered":
-            return (whole,)
+        sentence_check = self._check(statement.text, statement.labels, statement.labels)
+        if sentence_check.label and sentence_check.verdict != "altered":
+            return (sentence_check,)
         return tuple(self._check(passage, statement.labels, self._sources) for passage in _passages(statement.text))
 
     def _check(self, quote: str, cited: Sequence[str], searched: Sequence[str] | Mapping[str, object]) -> QuoteCheck:
         """A quote in the cited sources; ``misattributed`` if it stands only in others of those to be searched."""
         names = list(searched)
-        own = frozenset(cited)
-        chunks = [QuotedChunk(_CITED if label in own else label, self._read(label)) for label in names]
+        cited_labels = frozenset(cited)
+        chunks = [QuotedChunk(_CITED if label in cited_labels else label, self._read(label)) for label in names]
         finding = check_quote(quote, _CITED, chunks, self._budget, self._accepted)
         return QuoteCheck.of(quote, finding, names)
 
@@ -248,13 +250,13 @@ _WORST_FIRST: tuple[Verdict, ...] = (
 
 
 def _citations(
-    found: Statements, sentences: Sequence[CheckedSentence], sources: Mapping[str, str]
+    statements: Statements, sentences: Sequence[CheckedSentence], sources: Mapping[str, str]
 ) -> Iterator[CitedSource]:
-    by_label: dict[str, list[int]] = {used.label: [] for used in found.labels.used}
+    by_label: dict[str, list[int]] = {used.label: [] for used in statements.labels.used}
     for i, sentence in enumerate(sentences):
         for label in sentence.labels:
             by_label[label].append(i)
-    for used in found.labels.used:
+    for used in statements.labels.used:
         inside = by_label[used.label]
         # Of a quote that stands in one of several cited sources the others have nothing to answer for.
         quotes = [

@@ -21,12 +21,12 @@ def cited_sections(recorded: Mapping[str, Any]) -> dict[tuple[str, str], list[st
         (corpus, chunk id) → names of sections in the answer's order, each once; none where the answer has no sections.
     """
     names = recorded["package"]["package"]["source_labels"]
-    found: dict[tuple[str, str], list[str]] = {}
+    sections_by_chunk: dict[tuple[str, str], list[str]] = {}
     for citation in recorded["response"]["citations"]:
         name = names.get(citation["label"], {})
         if "chunk_id" not in name:  # of another service
             continue
-        sections = found.setdefault((name["corpus"], name["chunk_id"]), [])
+        sections = sections_by_chunk.setdefault((name["corpus"], name["chunk_id"]), [])
         if citation["section"] is not None and citation["section"] not in sections:
             sections.append(citation["section"])
-    return found
+    return sections_by_chunk

@@ -90,13 +90,13 @@ def find_conflicts(records: Sequence[CitationRecord], intact: Sequence[bool] | N
         for record, good in zip(records, intact, strict=True)
     ]
     same_text = _groups(range(len(texts)), texts)
-    found = [
+    conflicts = [
         *_same_text_two_sources(records, same_text),
         *_chunk_id_two_texts(records, texts),
         *_text_hash_mismatch(records, intact),
         *_weight_differs(records, same_text),
     ]
-    return sorted(found, key=lambda conflict: conflict.order)
+    return sorted(conflicts, key=lambda conflict: conflict.order)
 
 
 def side_of(records: Sequence[CitationRecord], index: int, span: Span, tokens: tuple[Span, ...] = ()) -> Side:
@@ -173,29 +173,29 @@ def _groups(indices: Iterable[int], keys: Sequence[Hashable]) -> list[list[int]]
 
 def _differing(texts: Sequence[str]) -> list[Span]:
     """In each text, what stands between the beginning and the end that all have in common."""
-    first = texts[0]
+    first_text = texts[0]
     shortest = min(map(len, texts))
-    before = min(_common(first, text) for text in texts)
-    after = min(_common(first[::-1], text[::-1]) for text in texts)
-    before = min(before, shortest)
-    after = min(after, shortest - before)
-    while not all(_between_words(text, before) for text in texts):
-        before -= 1
-    while not all(_between_words(text, len(text) - after) for text in texts):
-        after -= 1
-    return [(before, len(text) - after) for text in texts]
+    head = min(_common(first_text, text) for text in texts)
+    tail = min(_common(first_text[::-1], text[::-1]) for text in texts)
+    head = min(head, shortest)
+    tail = min(tail, shortest - head)
+    while not all(_between_words(text, head) for text in texts):
+        head -= 1
+    while not all(_between_words(text, len(text) - tail) for text in texts):
+        tail -= 1
+    return [(head, len(text) - tail) for text in texts]
 
 
 def _between_words(text: str, place: int) -> bool:
     return place in {0, len(text)} or text[place - 1].isspace() or text[place].isspace()
 
 
-def _common(one: str, other: str) -> int:
+def _common(text: str, other_text: str) -> int:
     """Length of the common beginning; halves are compared whole, so that Python's loop is short."""
-    low, high = 0, min(len(one), len(other))
+    low, high = 0, min(len(text), len(other_text))
     while low < high:
         middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
+        if text[low:middle] == other_text[low:middle]:
             low = middle
         else:
             high = middle - 1

@@ -33,13 +33,13 @@ class Label(NamedTuple):
     Attributes:
         name: as written: ``S1``, ``S1-S3``.
         number: its number, a range's first one; 0 where none can have been given (``S0``, ``S01``).
-        last: a range's last number, else ``number``.
+        last_number: a range's last one, else ``number``.
         span: where it stands in the answer, without its bracket.
     """
 
     name: str
     number: int
-    last: int
+    last_number: int
     span: Span
 
 
@@ -69,7 +69,7 @@ class LabelReport(NamedTuple):
 
 
 def classify(
-    answer: str, given: Mapping[str, str], cited: Collection[str] | None = None, reading: LabelReading | None = None
+    answer: str, hashes: Mapping[str, str], cited: Collection[str] | None = None, reading: LabelReading | None = None
 ) -> LabelReport:
     """Tell which of the given labels an answer uses, in time linear in it.
 
@@ -81,7 +81,8 @@ def classify(
 
     Args:
         answer: any text.
-        given: label (``S`` and a number of at most nine digits, from 1 on, without leading zeros) → hash of its chunk.
+        hashes: label (``S`` and a number of at most nine digits, from 1 on, without leading zeros) → hash of its
+            chunk.
         cited: hashes of the citations. A label of any other chunk leads to no source: where the answer uses it, it is
             unknown. Without ``cited`` every label given is good.
         reading: of the answer, where it has been read.
@@ -89,35 +90,37 @@ def classify(
     Raises:
         InvalidJob: a given label has another form, so that it could never be found.
     """
-    if not all(map(_GIVEN.fullmatch, given)):
+    if not all(map(_GIVEN.fullmatch, hashes)):
         raise InvalidJob("expected labels of the form S1", "labels")
-    names = {int(name[1:]): name for name in sorted(given, key=lambda name: int(name[1:]))}
-    good = {number for number, name in names.items() if cited is None or given[name] in cited}
-    numbers, named = list(names), set[int]()
+    names = {int(name[1:]): name for name in sorted(hashes, key=lambda name: int(name[1:]))}
+    good = {number for number, name in names.items() if cited is None or hashes[name] in cited}
+    numbers, named_numbers = list(names), set[int]()
     spans: defaultdict[int, list[Span]] = defaultdict(list)
-    unknown, allowance = list[tuple[str, Span]](), MAX_EXPANDED
+    unknown_labels, allowance = list[tuple[str, Span]](), MAX_EXPANDED
     reading = reading or LabelReading(answer)
-    for name, number, last, span in reading.labels:
-        is_read = number == last or allowance > 0
-        among = numbers[bisect_left(numbers, number) : bisect_right(numbers, last)] if is_read else []
-        allowance -= len(among) * (number != last)
-        named.update(among)
-        meant = [n for n in among if n in good]
-        for n in meant:
+    for name, number, last_number, span in reading.labels:
+        is_read = number == last_number or allowance > 0
+        among = numbers[bisect_left(numbers, number) : bisect_right(numbers, last_number)] if is_read else []
+        allowance -= len(among) * (number != last_number)
+        named_numbers.update(among)
+        good_numbers = [n for n in among if n in good]
+        for n in good_numbers:
             spans[n].append(span)
-        unknown += [(gap, span) for gap in (_gaps(number, last, meant) if meant else [name])]
+        unknown_labels += [
+            (gap, span) for gap in (_gaps(number, last_number, good_numbers) if good_numbers else [name])
+        ]
     return LabelReport(
-        tuple(UsedLabel(names[n], given[names[n]], tuple(spans[n])) for n in numbers if n in spans),
-        tuple(name for n, name in names.items() if n not in named),
-        tuple(unknown),
+        tuple(UsedLabel(names[n], hashes[names[n]], tuple(spans[n])) for n in numbers if n in spans),
+        tuple(name for n, name in names.items() if n not in named_numbers),
+        tuple(unknown_labels),
         tuple((answer[slice(*span)], span) for span in reading.unreadable),
     )
 
 
-def _gaps(first: int, last: int, meant: list[int]) -> Iterator[str]:
+def _gaps(first_number: int, last_number: int, good_numbers: list[int]) -> Iterator[str]:
     """The numbers of a range that were not given, as labels and ranges."""
-    for before, after in zip([first - 1, *meant], [*meant, last + 1], strict=True):
-        if (low := before + 1) <= (high := after - 1):
+    for lower, upper in zip([first_number - 1, *good_numbers], [*good_numbers, last_number + 1], strict=True):
+        if (low := lower + 1) <= (high := upper - 1):
             yield f"S{low}" if low == high else f"S{low}-S{high}"
 
 
@@ -193,8 +196,8 @@ class LabelReading:
         # Brackets that are never closed reach to the last label of their paragraph.
         stops = [0, *(stop for _, stop in self._looks)]
         for start in chain.from_iterable(self._open.values()):
-            last = stops[bisect_right(stops, ends[bisect_right(ends, start)]) - 1]
-            self._around += [(start, last)] if last > start else []
+            last_stop = stops[bisect_right(stops, ends[bisect_right(ends, start)]) - 1]
+            self._around += [(start, last_stop)] if last_stop > start else []
         self.unreadable = self._unreadable()
         self.end = len(text)
         if closing_list := _CLOSING_LIST.search(text):
@@ -261,32 +264,32 @@ class LabelReading:
     def _unreadable(self) -> list[Span]:
         around = sorted(self._around, key=lambda span: (-span[0], span[1]))
         inside: list[Span] = []
-        shown: set[Span] = set()
+        shown_spans: set[Span] = set()
         for label in self._looks:
             while around and around[-1][0] <= label[0]:
                 inside.append(around.pop())
             while inside and inside[-1][1] < label[1]:
                 inside.pop()
             if inside:
-                shown.add(self._shown(label, inside))
-        return sorted(shown)
+                shown_spans.add(self._shown(label, inside))
+        return sorted(shown_spans)
 
     def _shown(self, label: Span, inside: list[Span]) -> Span:
         """The innermost of what a label stands in, and what adds nothing but signs to that; nothing long."""
-        text, shown = self._text, label
+        text, outer = self._text, label
         for start, end in reversed(inside):
-            is_near = end - start <= _LONGEST_SHOWN and end >= shown[1]
-            if not is_near or (shown != label and _WORD.search(text[start : shown[0]] + text[shown[1] : end])):
+            is_near = end - start <= _LONGEST_SHOWN and end >= outer[1]
+            if not is_near or (outer != label and _WORD.search(text[start : outer[0]] + text[outer[1] : end])):
                 break
-            shown = start, end
-        return shown
+            outer = start, end
+        return outer
 
 
 def _label(match: re.Match[str]) -> Label:
     digits = match[1], match[2] or match[1]
-    is_good = all(one[0] not in "0０" and len(one) <= _MOST_DIGITS for one in digits)
-    first, last = map(int, digits) if is_good else (0, 0)
-    return Label(match[0], first, last, match.span())
+    is_good = all(numeral[0] not in "0０" and len(numeral) <= _MOST_DIGITS for numeral in digits)
+    first_number, last_number = map(int, digits) if is_good else (0, 0)
+    return Label(match[0], first_number, last_number, match.span())
 
 
 def defused(text: str) -> str:

@@ -61,7 +61,7 @@ class Statements:
     labels: LabelReport
 
 
-def read_statements(answer: str, given: Collection[str]) -> Statements:
+def read_statements(answer: str, given_labels: Collection[str]) -> Statements:
     """Take an answer apart, in time linear in it.
 
     A label stands with the sentence that it is in or that it follows in the same paragraph, before the full stop or
@@ -69,17 +69,17 @@ def read_statements(answer: str, given: Collection[str]) -> Statements:
     none. A passage in quotation marks belongs to one sentence, however many it quotes. Fenced code, headings, a closing
     list of sources and what has no letter or digit are no sentences.
 
-    >>> found = read_statements("It hums [S2]. It may burn! [S1, S9] Or not.", ["S1", "S2"])
-    >>> [(one.text, one.labels) for one in found.sentences]
+    >>> statements = read_statements("It hums [S2]. It may burn! [S1, S9] Or not.", ["S1", "S2"])
+    >>> [(sentence.text, sentence.labels) for sentence in statements.sentences]
     [('It hums.', ('S2',)), ('It may burn!', ('S1',)), ('Or not.', ())]
-    >>> found.labels.unknown
+    >>> statements.labels.unknown
     (('S9', (32, 34)),)
 
     Raises:
         InvalidJob: a given label has another form than ``S1``.
     """
     reading = LabelReading(answer)
-    report = classify(answer, dict.fromkeys(given, ""), reading=reading)
+    report = classify(answer, dict.fromkeys(given_labels, ""), reading=reading)
     blocks = list(_blocks(answer[: reading.end], reading.brackets))
     labels = _labels_by_sentence(report, blocks)
     texts = _Texts(answer, reading.brackets)
@@ -122,8 +122,8 @@ def _blocks(answer: str, brackets: Sequence[Span]) -> Iterator[_Block]:
     # A label after a full stop must not look like the beginning of the next sentence.
     blank = _blanked(known(answer), brackets)
     for start, end in paragraphs(answer):
-        found = ((start + first, start + last) for first, last in _unquoted_sentences(blank[start:end]))
-        if sentences := tuple(span for span in found if _says_something(blank, span)):
+        spans = ((start + begin, start + stop) for begin, stop in _unquoted_sentences(blank[start:end]))
+        if sentences := tuple(span for span in spans if _says_something(blank, span)):
             yield _Block((start, end), sentences)
 
 
@@ -156,13 +156,13 @@ def _says_something(text: str, span: Span) -> bool:
 def _labels_by_sentence(report: LabelReport, blocks: Sequence[_Block]) -> dict[Span, tuple[str, ...]]:
     """By sentence, the labels that stand with it."""
     starts = [block.span[0] for block in blocks]
-    found: defaultdict[Span, dict[str, None]] = defaultdict(dict)
+    by_sentence: defaultdict[Span, dict[str, None]] = defaultdict(dict)
     for used in report.used:
         for place, _ in used.spans:
             i = bisect_right(starts, place) - 1
             if i >= 0 and place < blocks[i].span[1]:
-                found[blocks[i].sentence_at(place)][used.label] = None
-    return {sentence: tuple(labels) for sentence, labels in found.items()}
+                by_sentence[blocks[i].sentence_at(place)][used.label] = None
+    return {sentence: tuple(labels) for sentence, labels in by_sentence.items()}
 
 
 class _Texts:

@@ -39,6 +39,6 @@ FILL_ORDERS: Mapping[str, Callable[[InlineChunk], tuple[Any, ...]]] = {
 """Orders in which unpinned chunks follow the pinned ones."""
 
 
-def fill(chunks: Iterable[InlineChunk], by: str, room: int) -> list[InlineChunk]:
+def fill(chunks: Iterable[InlineChunk], fill_order: str, room: int) -> list[InlineChunk]:
     """Return the first ``room`` chunks in an order of `FILL_ORDERS`; linear time if ``room`` is small."""
-    return nsmallest(room, chunks, key=FILL_ORDERS[by])
+    return nsmallest(room, chunks, key=FILL_ORDERS[fill_order])

@@ -93,12 +93,12 @@ class Outcome(NamedTuple, Generic[C]):
 
 
 # Does what a NamedTuple's own constructor does, in a third of its time: jobs make thousands of these.
-_made = tuple.__new__
+_new = tuple.__new__
 
 
 def missing(pin: Pin) -> Outcome[Any]:
     """Return the outcome of a pin without a chunk that exists and that this caller may see."""
-    return _made(Outcome, (pin, "tampered" if pin.tampered else "missing", None, None, 0))
+    return _new(Outcome, (pin, "tampered" if pin.tampered else "missing", None, None, 0))
 
 
 def raw_hash(text: str) -> str:
@@ -108,18 +108,18 @@ def raw_hash(text: str) -> str:
 
 def bare(chunk_hashes: Iterable[str]) -> list[Pin]:
     """Return pins made of hashes alone."""
-    return [_made(Pin, (chunk_hash, HASH_VERSION, None, None, None, None, None, False)) for chunk_hash in chunk_hashes]
+    return [_new(Pin, (chunk_hash, HASH_VERSION, None, None, None, None, None, False)) for chunk_hash in chunk_hashes]
 
 
-_what = attrgetter("chunk_hash", "hash_version", "chunk_id", "corpus", "tampered")
+_identity = attrgetter("chunk_hash", "hash_version", "chunk_id", "corpus", "tampered")
 
 
 def unique(pins: Sequence[Pin]) -> list[Pin]:
     """Return the pins in order without duplicates; a pin with a chunk id is distinct from its bare hash."""
-    first: dict[tuple[str, int, str | None, str | None, bool], Pin] = {}
-    for what, pin in zip(map(_what, pins), pins, strict=True):
-        first.setdefault(what, pin)
-    return list(first.values())
+    pins_by_identity: dict[tuple[str, int, str | None, str | None, bool], Pin] = {}
+    for identity, pin in zip(map(_identity, pins), pins, strict=True):
+        pins_by_identity.setdefault(identity, pin)
+    return list(pins_by_identity.values())
 
 
 def answered(outcomes: Iterable[Outcome[C]]) -> list[tuple[Outcome[C], C]]:
@@ -127,12 +127,12 @@ def answered(outcomes: Iterable[Outcome[C]]) -> list[tuple[Outcome[C], C]]:
 
     Chunks are compared by object identity: `resolve` returns the objects that it was given.
     """
-    found: dict[int, tuple[Outcome[C], C]] = {}
+    answers: dict[int, tuple[Outcome[C], C]] = {}
     for outcome in outcomes:
         chunk = outcome.chunk
         if chunk is not None and outcome.verdict in RETURNED:
-            found.setdefault(id(chunk), (outcome, chunk))
-    return [*found.values()]
+            answers.setdefault(id(chunk), (outcome, chunk))
+    return [*answers.values()]
 
 
 def resolve(
@@ -159,32 +159,32 @@ def resolve(
     for pin in pins:
         chunk_hash, _, raw, chunk_id, document_id, _, _, tampered = pin
         same_text, same_id = by_hash[chunk_hash], by_id[chunk_id] if chunk_id is not None else ()
-        here = _own_chunk(pin, same_id, order) if same_id else None
+        own_chunk = _own_chunk(pin, same_id, order) if same_id else None
         verdict: Verdict
         outcome: tuple[Pin, Verdict, C | None, str | None, int]
-        if here is not None and hash_of(here) == chunk_hash:
-            if document_id is not None and document_id != here.document_id:
+        if own_chunk is not None and hash_of(own_chunk) == chunk_hash:
+            if document_id is not None and document_id != own_chunk.document_id:
                 verdict = "moved"  # the pin names a document other than the chunk's
             else:
                 # Without recorded bytes, the match can't be called exact.
-                verdict = "exact" if raw == raw_hash(here.text) else "normalised"
-            outcome = (pin, verdict, here, chunk_hash, len(same_text))
+                verdict = "exact" if raw == raw_hash(own_chunk.text) else "normalised"
+            outcome = (pin, verdict, own_chunk, chunk_hash, len(same_text))
         elif same_text:
             count = len(same_text)
             verdict = "ambiguous" if count > 1 else "matched" if chunk_id is None else "moved"
             outcome = (pin, verdict, _lowest(same_text, order), chunk_hash, count)
-        elif here is not None:
-            outcome = (pin, "edited", here, hash_of(here), 0)
+        elif own_chunk is not None:
+            outcome = (pin, "edited", own_chunk, hash_of(own_chunk), 0)
         else:
             outcome = (pin, "missing", None, None, 0)
         if tampered:  # whatever is there now: it is not known which of text and hash was pinned
             outcome = (pin, "tampered", *outcome[2:])
-        outcomes.append(_made(Outcome, outcome))
+        outcomes.append(_new(Outcome, outcome))
     return outcomes
 
 
-def _lowest(some: Sequence[C], order: Order[C]) -> C:
-    return some[0] if len(some) == 1 else min(some, key=order)
+def _lowest(chunks: Sequence[C], order: Order[C]) -> C:
+    return chunks[0] if len(chunks) == 1 else min(chunks, key=order)
 
 
 def _own_chunk(pin: Pin, same_id: Sequence[C], order: Order[C]) -> C:

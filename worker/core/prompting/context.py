@@ -136,7 +136,7 @@ def build_context(sources: Sequence[Source], budget: int, count: Count = estimat
     <BLANKLINE>
     It hums.
     === e6309400a4c2 end [S1]
-    >>> [(one.label, one.index) for one in context.labelled], context.left_out, context.tokens
+    >>> [(labelled.label, labelled.index) for labelled in context.labelled], context.left_out, context.tokens
     ([('S1', 1)], (LeftOut(index=0, reason='beyond budget'),), 65)
 
     Args:
@@ -145,36 +145,36 @@ def build_context(sources: Sequence[Source], budget: int, count: Count = estimat
         count: the model's counter; called about once per source.
     """
     entries = [_Entry.of(source) for source in sources]
-    mark = _mark(entry.shown for entry in entries)
+    mark = _mark(entry.sanitised for entry in entries)
     head = _HEAD.format(mark=mark)
-    taken: list[tuple[int, str]] = []
-    left = budget - count(head)
+    fenced_entries: list[tuple[int, str]] = []
+    tokens_left = budget - count(head)
     for i, entry in enumerate(entries):
-        written = entry.written(f"S{len(taken) + 1}", mark)
-        cost = count(written)
-        if entry.has_text and cost <= left:
-            taken.append((i, written))
-            left -= cost
-    return _fitting(sources, entries, head, taken, budget, count)
+        fenced_entry = entry.written(f"S{len(fenced_entries) + 1}", mark)
+        cost = count(fenced_entry)
+        if entry.has_text and cost <= tokens_left:
+            fenced_entries.append((i, fenced_entry))
+            tokens_left -= cost
+    return _fitting(sources, entries, head, fenced_entries, budget, count)
 
 
 def _fitting(
     sources: Sequence[Source],
     entries: Sequence[_Entry],
     head: str,
-    taken: list[tuple[int, str]],
+    fenced_entries: list[tuple[int, str]],
     budget: int,
     count: Count,
 ) -> Context:
     """Return the context of the taken entries, counted as a whole, because token counts may not add up."""
-    block = _block(head, taken)
-    while taken and count(block) > budget:
-        taken = taken[:-1]
-        block = _block(head, taken)
-    inside = {i for i, _ in taken}
+    block = _block(head, fenced_entries)
+    while fenced_entries and count(block) > budget:
+        fenced_entries = fenced_entries[:-1]
+        block = _block(head, fenced_entries)
+    inside = {i for i, _ in fenced_entries}
     return Context(
         block,
-        tuple(LabelledSource(f"S{number}", i, sources[i]) for number, (i, _) in enumerate(taken, 1)),
+        tuple(LabelledSource(f"S{number}", i, sources[i]) for number, (i, _) in enumerate(fenced_entries, 1)),
         tuple(
             LeftOut(i, "beyond budget" if entry.has_text else "empty")
             for i, entry in enumerate(entries)
@@ -184,8 +184,8 @@ def _fitting(
     )
 
 
-def _block(head: str, taken: Sequence[tuple[int, str]]) -> str:
-    return head + "\n".join(written for _, written in taken) if taken else ""
+def _block(head: str, fenced_entries: Sequence[tuple[int, str]]) -> str:
+    return head + "\n".join(fenced_entry for _, fenced_entry in fenced_entries) if fenced_entries else ""
 
 
 # --- one source ---------------------------------------------------------------------------------
@@ -206,25 +206,25 @@ _FENCED = """\
 class _Entry:
     """Sanitised source: its facts, one line each, a blank line, and its text; and whether there is a text to read."""
 
-    shown: str
+    sanitised: str
     has_text: bool
 
     @classmethod
     def of(cls, source: Source) -> _Entry:
-        known = {
+        fields = {
             "corpus": source.corpus,
             "title": source.title,
             "heading": source.heading,
             "page": None if source.page is None else str(source.page),
             "url": source.url,
         }
-        facts = [f"{name}: {' '.join(_seen(value).split())}" for name, value in known.items() if value is not None]
+        facts = [f"{name}: {' '.join(_seen(value).split())}" for name, value in fields.items() if value is not None]
         text = _seen(source.text).strip("\n")
         return cls(defused("\n".join([*facts, "", text])), not is_blank(text))
 
     def written(self, label: str, mark: str) -> str:
         # The fence has the label on both sides: no bracket of the source can reach past it.
-        return _FENCED.format(mark=mark, label=label, shown=self.shown)
+        return _FENCED.format(mark=mark, label=label, shown=self.sanitised)
 
 
 _LINE_BREAKS = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
@@ -254,10 +254,10 @@ def _seen(text: str) -> str:
 
 def _mark(texts: Iterable[str]) -> str:
     """Return twelve hex digits that occur in none of the texts: of their hash, else of the hash's hash, and so on."""
-    whole = "\n".join(texts)
-    hashed = whole.encode()
+    joined_text = "\n".join(texts)
+    hashed = joined_text.encode()
     for _ in numbers():
         hashed = hashlib.sha256(hashed).digest()
-        if (mark := hashed.hex()[:12]) not in whole:
+        if (mark := hashed.hex()[:12]) not in joined_text:
             break
     return mark

@@ -31,5 +31,5 @@ def joined(question: str, earlier: Sequence[str]) -> list[str]:
         question: the question.
         earlier: the questions before it, oldest first; blank ones are skipped.
     """
-    latest = [text[:LONGEST] for text in (" ".join(one.split()) for one in earlier) if text][-TURNS:]
+    latest = [text[:LONGEST] for text in (" ".join(turn.split()) for turn in earlier) if text][-TURNS:]
     return [" ".join([*latest[i:], question]) for i in reversed(range(len(latest)))]

@@ -70,8 +70,8 @@ class Tokens:
     search_units: int | None = None
 
     def __post_init__(self) -> None:
-        known = (self.input, self.output, self.cached_input, self.search_units)
-        counts = [count for count in known if count is not None]
+        reported = (self.input, self.output, self.cached_input, self.search_units)
+        counts = [count for count in reported if count is not None]
         if not all(0 <= count <= MOST_TOKENS for count in counts) or self.cached_input > (self.input or 0):
             raise ValueError("expected counts of tokens, of which at most all of those sent are cached")
 
@@ -105,7 +105,7 @@ class CostSum:
         output: known output tokens.
         cached_input: input tokens found in a prompt cache.
         search_units: units that rerankers billed in place of tokens.
-        known: total of the known costs.
+        known_cost: total of the known costs.
         unpriced: number of calls whose cost is unknown.
     """
 
@@ -114,13 +114,13 @@ class CostSum:
     output: int
     cached_input: int
     search_units: int
-    known: Decimal
+    known_cost: Decimal
     unpriced: int
 
     @property
     def cost(self) -> Decimal | None:
         """Total cost; ``None`` if the cost of any call is unknown."""
-        return None if self.unpriced else self.known
+        return None if self.unpriced else self.known_cost
 
 
 PriceTable = Mapping[tuple[str, str], Price]
@@ -153,7 +153,7 @@ class Bill:
 
         >>> bill = Bill({})
         >>> bill.of("embed")("openai", "small", Tokens(7))
-        >>> [(one.kind, one.tokens.input, one.cost) for one in bill.entries]
+        >>> [(paid.kind, paid.tokens.input, paid.cost) for paid in bill.entries]
         [('embed', 7, None)]
         """
         return lambda provider, model, tokens: self.entries.append(entry(kind, provider, model, tokens, self._prices))
@@ -174,17 +174,17 @@ def entry(kind: CallKind, provider: str, model: str, tokens: Tokens, prices: Pri
 
 def total(entries: Sequence[CostEntry]) -> CostSum:
     """Return the sum of calls; independent of their order."""
-    known = Decimal(0)
-    for one in entries:
-        known = known if one.cost is None else _EXACT.add(known, one.cost)
+    known_cost = Decimal(0)
+    for cost_entry in entries:
+        known_cost = known_cost if cost_entry.cost is None else _EXACT.add(known_cost, cost_entry.cost)
     return CostSum(
         calls=len(entries),
-        input=sum(one.tokens.input or 0 for one in entries),
-        output=sum(one.tokens.output or 0 for one in entries),
-        cached_input=sum(one.tokens.cached_input for one in entries),
-        search_units=sum(one.tokens.search_units or 0 for one in entries),
-        known=_plain(known),
-        unpriced=sum(one.cost is None for one in entries),
+        input=sum(cost_entry.tokens.input or 0 for cost_entry in entries),
+        output=sum(cost_entry.tokens.output or 0 for cost_entry in entries),
+        cached_input=sum(cost_entry.tokens.cached_input for cost_entry in entries),
+        search_units=sum(cost_entry.tokens.search_units or 0 for cost_entry in entries),
+        known_cost=_plain(known_cost),
+        unpriced=sum(cost_entry.cost is None for cost_entry in entries),
     )
 
 
@@ -203,16 +203,16 @@ def as_json(entries: Sequence[CostEntry]) -> dict[str, Any]:
     return {
         "costs": [
             {
-                "kind": one.kind,
-                "provider": one.provider,
-                "model": one.model,
-                "input_tokens": one.tokens.input,
-                "cached_tokens": one.tokens.cached_input,
-                "output_tokens": one.tokens.output,
-                "search_units": one.tokens.search_units,
-                "cost": written(one.cost),
+                "kind": cost_entry.kind,
+                "provider": cost_entry.provider,
+                "model": cost_entry.model,
+                "input_tokens": cost_entry.tokens.input,
+                "cached_tokens": cost_entry.tokens.cached_input,
+                "output_tokens": cost_entry.tokens.output,
+                "search_units": cost_entry.tokens.search_units,
+                "cost": written(cost_entry.cost),
             }
-            for one in entries
+            for cost_entry in entries
         ],
         "costs_total": {
             "calls": together.calls,
@@ -221,7 +221,7 @@ def as_json(entries: Sequence[CostEntry]) -> dict[str, Any]:
             "output_tokens": together.output,
             "search_units": together.search_units,
             "cost": written(together.cost),
-            "known_cost": written(together.known),
+            "known_cost": written(together.known_cost),
             "unpriced": together.unpriced,
         },
     }
@@ -235,14 +235,14 @@ def _cost(tokens: Tokens, price: Price) -> Decimal | None:
     if price.input is None or tokens.input is None or (tokens.output is None and price.output):
         return None
     cached = price.input if price.cached_input is None else price.cached_input
-    parts = (
+    charges = (
         (tokens.input - tokens.cached_input, price.input),
         (tokens.cached_input, cached),
         (tokens.output or 0, price.output),
     )
     cost = Decimal(0)
-    for count, each in parts:
-        cost = _EXACT.fma(Decimal(count), each, cost)
+    for count, unit_price in charges:
+        cost = _EXACT.fma(Decimal(count), unit_price, cost)
     return _plain(_EXACT.scaleb(cost, -PRICED_PER))
 
 
@@ -256,5 +256,5 @@ def _is_price(price: Decimal) -> bool:
 def _plain(number: Decimal) -> Decimal:
     """Return one spelling for equal numbers: no trailing zeros in a fraction, no exponent above 0, no minus zero."""
     shortest = _EXACT.normalize(abs(number))
-    whole = shortest.as_tuple().exponent
-    return _EXACT.quantize(shortest, Decimal(1)) if isinstance(whole, int) and whole > 0 else shortest
+    exponent = shortest.as_tuple().exponent
+    return _EXACT.quantize(shortest, Decimal(1)) if isinstance(exponent, int) and exponent > 0 else shortest

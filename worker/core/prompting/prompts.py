@@ -91,14 +91,14 @@ def starting_prompt(
     return StartingPrompt(default, "mode", continues=False, reset=reset)
 
 
-def reset_reasons(previous: Setting, now: Setting, chat_mode: ChatMode) -> tuple[ResetReason, ...]:
+def reset_reasons(previous: Setting, current_setting: Setting, chat_mode: ChatMode) -> tuple[ResetReason, ...]:
     """Return all reasons that break the chain between two turns; empty: it continues."""
     broken: dict[ResetReason, bool] = {
         "single": chat_mode == "single",
-        "provider": previous.provider != now.provider,
-        "model": previous.model != now.model,
-        "mode": previous.mode != now.mode,
-        "claims": previous.claims != now.claims,
+        "provider": previous.provider != current_setting.provider,
+        "model": previous.model != current_setting.model,
+        "mode": previous.mode != current_setting.mode,
+        "claims": previous.claims != current_setting.claims,
     }
     return tuple(reason for reason, holds in broken.items() if holds)
 

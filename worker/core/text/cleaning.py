@@ -8,8 +8,8 @@ from worker.core.text.unicode_data import category
 _JOINERS = "\u200c\u200d"
 
 
-def one_line(text: str, most: int) -> str:
-    r"""Return a text without control and format characters, with single spaces, cut to ``most`` characters.
+def one_line(text: str, max_length: int) -> str:
+    r"""Return a text without control and format characters, with single spaces, cut to ``max_length`` characters.
 
     Format characters change the writing direction or hide text from a reader.
 
@@ -17,7 +17,7 @@ def one_line(text: str, most: int) -> str:
     'Kick drum is low'
     """
     seen = (" " if category(sign) == "Cc" else sign for sign in text if _is_seen(sign))
-    return " ".join("".join(seen).split())[:most].rstrip()
+    return " ".join("".join(seen).split())[:max_length].rstrip()
 
 
 def _is_seen(sign: str) -> bool:

@@ -52,25 +52,27 @@ class EmbedderIdentity:
         return f"{self.name} {self.version}"
 
 
-def cosines(some: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float64]:
+def cosines(vectors: NDArray[np.float32], other_vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """Return the cosine of each row with the row of the same index; the shorter rows are padded, a zero row has 0.
 
     >>> cosines(np.array([[1.0, 0.0]], dtype="f4"), np.array([[2.0]], dtype="f4"))
     array([1.])
     """
-    width = min(some.shape[1], others.shape[1])
-    dots = (some[:, :width].astype(np.float64) * others[:, :width]).sum(axis=1)
-    lengths = np.linalg.norm(some.astype(np.float64), axis=1) * np.linalg.norm(others.astype(np.float64), axis=1)
+    width = min(vectors.shape[1], other_vectors.shape[1])
+    dots = (vectors[:, :width].astype(np.float64) * other_vectors[:, :width]).sum(axis=1)
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1) * np.linalg.norm(
+        other_vectors.astype(np.float64), axis=1
+    )
     return np.asarray(np.divide(dots, lengths, out=np.zeros_like(dots), where=lengths > 0))
 
 
-def agree(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
+def agree(fingerprint: NDArray[np.float32], other_fingerprint: NDArray[np.float32]) -> bool:
     """Return whether two fingerprints are of one model.
 
     >>> agree(np.eye(3, 4, dtype="f4"), np.eye(3, dtype="f4")), agree(np.eye(3, dtype="f4"), -np.eye(3, dtype="f4"))
     (True, False)
     """
-    return bool((cosines(one, other) >= AGREE).all())
+    return bool((cosines(fingerprint, other_fingerprint) >= AGREE).all())
 
 
 def own_found(sentences: NDArray[np.float32], stored: NDArray[np.float32]) -> tuple[float, float]:
@@ -81,15 +83,15 @@ def own_found(sentences: NDArray[np.float32], stored: NDArray[np.float32]) -> tu
     >>> own_found(np.eye(2, dtype="f4"), np.eye(2, dtype="f4"))
     (1.0, 0.0)
     """
-    every, pairs = (
+    similarities, pairs = (
         np.array([cosines(np.broadcast_to(row, stored.shape), stored) for row in rows]) for rows in (sentences, stored)
     )
     count = len(stored)
     alike = (pairs.sum() - np.trace(pairs)) / (count * (count - 1))
-    return float((every.argmax(axis=1) == np.arange(count)).mean()), float(alike)
+    return float((similarities.argmax(axis=1) == np.arange(count)).mean()), float(alike)
 
 
-def unrelated(own: NDArray[np.float32], stored: NDArray[np.float32]) -> bool:
+def unrelated(own_vectors: NDArray[np.float32], stored: NDArray[np.float32]) -> bool:
     """Return whether stored vectors, or many of them, are of another model than one's own embeddings of their texts.
 
     One model leaves a text nearer to its own row than to the others, even if more than the text was embedded; rows that
@@ -101,9 +103,9 @@ def unrelated(own: NDArray[np.float32], stored: NDArray[np.float32]) -> bool:
     >>> unrelated(own, own), unrelated(own, -own)
     (False, True)
     """
-    near = cosines(own, stored)
+    near = cosines(own_vectors, stored)
     if len(near) < ENOUGH:
         return False
-    every = np.array([cosines(np.broadcast_to(row, stored.shape), stored) for row in own])
-    other = (near < UNLIKE) & (every.argmax(axis=1) != np.arange(len(near)))
-    return bool(3 * other.sum() > len(near))
+    similarities = np.array([cosines(np.broadcast_to(row, stored.shape), stored) for row in own_vectors])
+    is_unlike = (near < UNLIKE) & (similarities.argmax(axis=1) != np.arange(len(near)))
+    return bool(3 * is_unlike.sum() > len(near))

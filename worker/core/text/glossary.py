@@ -59,6 +59,6 @@ def _tokens(text: str) -> tuple[str, ...]:
     return tuple(_TOKEN.findall(folded(text)))
 
 
-def _holds(tokens: tuple[str, ...], part: tuple[str, ...]) -> bool:
+def _holds(tokens: tuple[str, ...], phrase: tuple[str, ...]) -> bool:
     """Return whether tokens stand in a row somewhere among others; nothing stands everywhere."""
-    return any(tokens[i : i + len(part)] == part for i in range(len(tokens) - len(part) + 1))
+    return any(tokens[i : i + len(phrase)] == phrase for i in range(len(tokens) - len(phrase) + 1))

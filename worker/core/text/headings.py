@@ -24,13 +24,13 @@ class Headings:
 
     def __init__(self, answer: str) -> None:
         self._answer = answer
-        self._found = [*_HEADING.finditer(answer)]
-        self._starts = [heading.start() for heading in self._found]
+        self._headings = [*_HEADING.finditer(answer)]
+        self._starts = [heading.start() for heading in self._headings]
 
     def at(self, position: int) -> str | None:
         """Return the heading of the section at a position of the answer; None before the first."""
         i = bisect_right(self._starts, position)
-        return _name(self._found[i - 1]) if i else None
+        return _name(self._headings[i - 1]) if i else None
 
     def sections(self) -> Iterator[tuple[str | None, str]]:
         r"""Yield each section's name and text, in order; text before the first heading has no name.
@@ -39,10 +39,10 @@ class Headings:
         [(None, 'Take one'), ('Verse 1', 'It hums'), ('Chorus', 'Hum')]
         """
         starts = [*self._starts, len(self._answer)]
-        before = self._answer[: starts[0]].strip()
-        if before:
-            yield None, before
-        for heading, end in zip(self._found, starts[1:], strict=True):
+        untitled = self._answer[: starts[0]].strip()
+        if untitled:
+            yield None, untitled
+        for heading, end in zip(self._headings, starts[1:], strict=True):
             yield _name(heading), self._answer[heading.end() : end].strip()
 
 

@@ -50,8 +50,8 @@ def words(text: str) -> list[str]:
     >>> words("The kick hits; the kick's tail doesn't. A tail like this is long.")
     ['kick', 'tail', 'hits', 'like', 'long']
     """
-    found = WORD.findall(_CONTRACTION.sub("", folded(text)))
-    counts = Counter(word for word in found if len(word) > 1 and word not in _EMPTY)
+    tokens = WORD.findall(_CONTRACTION.sub("", folded(text)))
+    counts = Counter(word for word in tokens if len(word) > 1 and word not in _EMPTY)
     return [word for word, _ in counts.most_common(MOST)]
 
 
@@ -72,10 +72,10 @@ def _captured(pattern: re.Pattern[str], text: str) -> Iterator[str]:
     return (match[1] for match in pattern.finditer(text))
 
 
-def _first_unique(found: Iterable[str]) -> list[str]:
+def _first_unique(keywords: Iterable[str]) -> list[str]:
     """Return the first ten distinct items; searching stops there."""
     unique: dict[str, None] = {}
-    for word in found:
+    for word in keywords:
         unique.setdefault(word)
         if len(unique) == MOST:
             break

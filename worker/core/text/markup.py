@@ -17,13 +17,13 @@ class Token(NamedTuple):
     Attributes:
         start, end: its place.
         is_block: whether it ends a line or a cell, as the mark of a list item does.
-        shown: the sign that an entity shows; empty for markup.
+        sign: the sign that an entity shows; empty for markup.
     """
 
     start: int
     end: int
     is_block: bool
-    shown: str
+    sign: str
 
 
 _MAY_BE_MARKUP = re.compile(r"[&<\\\[\]*_~`|>#¹⁰⁴-⁹•‣◦▪●○■▸†‡【［]")
@@ -82,18 +82,18 @@ def markup_of(text: str, *, begins_line: bool = True) -> list[Token]:
     """
     if not (_MAY_BE_MARKUP.search(text) or _MAY_BEGIN_LINE.search(text)):
         return []
-    found: list[Token] = []
+    tokens: list[Token] = []
     start, fence = 0, ""
     for line in _FENCE.finditer(text) if "```" in text or "~~~" in text else ():
         if not fence:
-            found += _of_prose(text, start, line.start())
+            tokens += _of_prose(text, start, line.start())
         elif not line["fence"].startswith(fence) or line["info"].strip():
             continue
         fence, start = "" if fence else line["fence"], line.end()
-        found.append(Token(*line.span(), is_block=True, shown=""))
-    found = sorted(found if fence else [*found, *_of_prose(text, start, len(text))])
-    is_sign = not begins_line and text[0] != "<" and found and found[0].is_block and not found[0].start
-    return found[1:] if is_sign else found
+        tokens.append(Token(*line.span(), is_block=True, sign=""))
+    tokens = sorted(tokens if fence else [*tokens, *_of_prose(text, start, len(text))])
+    is_sign = not begins_line and text[0] != "<" and tokens and tokens[0].is_block and not tokens[0].start
+    return tokens[1:] if is_sign else tokens
 
 
 def _of_prose(text: str, start: int, end: int) -> Iterator[Token]:
@@ -125,8 +125,8 @@ class _Paragraph:
             if match.start() >= code_end:
                 code_end = self._take(match)
 
-    def _keep(self, start: int, end: int, *, is_block: bool = False, shown: str = "") -> None:
-        self.tokens.append(Token(start, end, is_block, shown))
+    def _keep(self, start: int, end: int, *, is_block: bool = False, sign: str = "") -> None:
+        self.tokens.append(Token(start, end, is_block, sign))
 
     def _take(self, match: re.Match[str]) -> int:
         """Keep one token; return where the code ends that it begins, or else where it begins itself."""
@@ -137,9 +137,9 @@ class _Paragraph:
             case "lead" | "row":
                 self._take_line(match)
             case "entity":
-                shown = html.unescape(match[0])
-                if shown not in ("", match[0]):
-                    self._keep(start, end, shown=shown)
+                sign = html.unescape(match[0])
+                if sign not in ("", match[0]):
+                    self._keep(start, end, sign=sign)
             case "run":
                 self._take_run(start, match[0])
             case "note" if not self._is_note(start, match[0]):
@@ -175,24 +175,24 @@ class _Paragraph:
 
     def _is_beside_cited(self, start: int, end: int) -> bool:
         """Return whether the line before or after a line, of which a part is given, is cited, too."""
-        before = self._text.rfind("\n", self._start, max(self._start, start - 1)) + 1 or self._start
-        after = self._text.find("\n", end, self._end) + 1 or self._end
-        return any(_CITED_LINE.match(self._text, line, self._end) for line in {before, after} - {start})
+        previous_line = self._text.rfind("\n", self._start, max(self._start, start - 1)) + 1 or self._start
+        next_line = self._text.find("\n", end, self._end) + 1 or self._end
+        return any(_CITED_LINE.match(self._text, line, self._end) for line in {previous_line, next_line} - {start})
 
     def _is_note(self, start: int, note: str) -> bool:
-        before, end = self._text[max(0, start - _LETTERS_BEFORE) : start], start + len(note)
-        if _IN_NUMBER.search(before) and self._text[end : end + 1].strip():
+        text_before, end = self._text[max(0, start - _LETTERS_BEFORE) : start], start + len(note)
+        if _IN_NUMBER.search(text_before) and self._text[end : end + 1].strip():
             return False
-        is_apart = note[0] == "[" and before[-1:].isspace() and before.rstrip()[-1:] not in _OPERATORS
-        return note not in _POWERS and bool(is_apart or (_NOTED_ONCE if note in _ONCE else _NOTED).search(before))
+        is_apart = note[0] == "[" and text_before[-1:].isspace() and text_before.rstrip()[-1:] not in _OPERATORS
+        return note not in _POWERS and bool(is_apart or (_NOTED_ONCE if note in _ONCE else _NOTED).search(text_before))
 
     def _take_run(self, place: int, run: str) -> None:
         """Keep the delimiters of emphasis: a run before a word, and the next such run after one."""
-        before = self._text[place - 1] if place > self._start else " "
-        after = self._text[place + len(run)] if place + len(run) < self._end else " "
-        if not before.isspace() and not after.isalnum() and run in self._open_runs:
+        sign_before = self._text[place - 1] if place > self._start else " "
+        sign_after = self._text[place + len(run)] if place + len(run) < self._end else " "
+        if not sign_before.isspace() and not sign_after.isalnum() and run in self._open_runs:
             begin = self._open_runs.pop(run)
             self._keep(begin, begin + len(run))
             self._keep(place, place + len(run))
-        elif not after.isspace() and not before.isalnum():
+        elif not sign_after.isspace() and not sign_before.isalnum():
             self._open_runs[run] = place

@@ -29,12 +29,12 @@ def normal_form(form: Literal["NFC", "NFD", "NFKC"], text: str) -> str:
     # Every part of a normal text is normal.
     if is_normalized(form, text):
         return text
-    parts, start = [], 0
+    pieces, start = [], 0
     for match in _SIGNS.finditer(text) if len(text) > _MOST_MARKS else ():
         marks = 0
         for i, character in enumerate(match[0], match.start()):
             marks = marks + 1 if category(character)[0] == "M" else 0
             if marks > _MOST_MARKS:
-                parts.append(text[start:i])
+                pieces.append(text[start:i])
                 start, marks = i, 1
-    return "".join(normalize(form, part) for part in (*parts, text[start:]))
+    return "".join(normalize(form, piece) for piece in (*pieces, text[start:]))

@@ -78,22 +78,22 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     """Return whether a stop is the end of a sentence, by what stands before and after it."""
     following = _NEXT.match(text, match.end())
-    first, rest = following.groups() if following else ("", "")
-    if cased(first).islower():
+    first_sign, rest = following.groups() if following else ("", "")
+    if cased(first_sign).islower():
         return False
     if match["stop"] != ".":
         return True
-    before = _LAST_WORD.search(text[max(0, match.start() - _LOOK_BACK) : match.start()])
-    if before is None:
+    last_word = _LAST_WORD.search(text[max(0, match.start() - _LOOK_BACK) : match.start()])
+    if last_word is None:
         return True
-    word, following_word = before[1], (first + rest).casefold()
+    word, following_word = last_word[1], (first_sign + rest).casefold()
     at = match.start() - len(word)
-    if word.casefold() in _ABBREVIATIONS or (word.casefold() in _BEFORE_NUMBERS and first.isdigit()):
+    if word.casefold() in _ABBREVIATIONS or (word.casefold() in _BEFORE_NUMBERS and first_sign.isdigit()):
         return False
     if word.isdecimal():
         ordinal = len(word) <= len("31") and following_word in MONTH_FORMS
         return at > 0 and text[at - 1] != "\n" and not ordinal
     # "J. S. Bach" and "J. A. Hobson", but not "9 V. The ..." and "Room A. Twenty ...".
     initial = len(word) == 1 and word.isupper() and not text[max(0, at - 2) : at].strip().isdigit()
-    is_next_initial = len(first + rest) == 1 and following is not None and text.startswith(".", following.end())
+    is_next_initial = len(first_sign + rest) == 1 and following is not None and text.startswith(".", following.end())
     return not initial or (following_word in _BEGINNINGS and not is_next_initial)

@@ -58,11 +58,11 @@ def quotable_units(text: str) -> Iterator[Unit]:
     """
     text = known(text)
     for start, end in paragraphs(text):
-        for first, last, is_row in _pieces(text, start, end):
-            for begins, ends in split_sentences(text[first:last]):
-                unit = first + begins, first + ends
+        for piece_start, piece_end, is_row in _pieces(text, start, end):
+            for begins, ends in split_sentences(text[piece_start:piece_end]):
+                unit = piece_start + begins, piece_start + ends
                 is_torn = unit[0] == 0 and cased(text[0]).islower()
-                yield Unit(*unit, first, is_row, is_row or (not is_torn and _is_closed(text[slice(*unit)])))
+                yield Unit(*unit, piece_start, is_row, is_row or (not is_torn and _is_closed(text[slice(*unit)])))
 
 
 def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
@@ -75,14 +75,14 @@ def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
     are_apart = 2 * sum(could_hold_more) >= len(lines) - 1 > 0
     are_rows = are_apart and 2 * sum(_is_closed(text[slice(*line)]) for line in lines) < len(lines)
     is_item = bool(_ITEM.match(text, start, end))
-    first = 0
+    first_line = 0
     for i, (line_start, line_end) in enumerate(lines):
         is_short = 2 * (line_end - line_start) <= width
         if are_apart or line_end == lines[-1][1] or (is_short and could_hold_more[i]):
-            piece = lines[first][0], line_end
+            piece = lines[first_line][0], line_end
             if not _LEADERS.search(text, *piece):
-                yield *piece, are_rows or (is_item and not first)
-            first = i + 1
+                yield *piece, are_rows or (is_item and not first_line)
+            first_line = i + 1
 
 
 def _is_closed(text: str) -> bool:

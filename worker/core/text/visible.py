@@ -44,9 +44,9 @@ def visible_line(text: str) -> str:
     return visible(text).translate(_BREAKS)
 
 
-def _sign(found: re.Match[str]) -> str:
+def _sign(match: re.Match[str]) -> str:
     """Return a control character's Unicode picture, or the replacement character for any other."""
-    code = ord(found[0])
+    code = ord(match[0])
     return chr(0x2400 + code) if code < 0x20 else "\u2421" if code == 0x7F else "\ufffd"  # noqa: PLR2004 -- ASCII's own
 
 
@@ -68,6 +68,6 @@ def printable_json(text: str) -> str:
     return _HIDDEN.sub(_escape, text)
 
 
-def _escape(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass").hex()
+def _escape(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))

@@ -17,25 +17,25 @@ _WORD = re.compile("[\\w\U00040000-\U0008ffff]")
 _ALTERNATIVE = "or"
 
 
-def searchable(text: str, most: int) -> str:
+def searchable(text: str, max_length: int) -> str:
     """Return the beginning of a text as terms in quotation marks, ``or`` and single hyphens before what is excluded.
 
-    Linear in ``most``. Text is taken in Unicode's compatibility form, in which wide signs are those of ASCII.
+    Linear in ``max_length``. Text is taken in Unicode's compatibility form, in which wide signs are those of ASCII.
 
     Args:
         text: any text.
-        most: most characters to use; a word that would be cut in two is dropped.
+        max_length: most characters to use; a word that would be cut in two is dropped.
 
     >>> searchable('"bass drum" -snare or hi-hat', 100), searchable('--fast (!x) & ----- -"" "-"', 100)
     ('"bass drum" -"snare" or "hi-hat"', '"--fast" "(!x)"')
     >>> searchable("hi-hats and drums", 13), searchable("hi-hats", 4)
     ('"hi-hats" "and"', '"hi-h"')
     """
-    start = beginning(text, most)
+    start = beginning(text, max_length)
     return restored(" ".join(filter(None, map(_quoted, _terms(start)))), unknown(start))
 
 
-def phrases(text: str, most: int) -> str | None:
+def phrases(text: str, max_length: int) -> str | None:
     """Return what the quoted phrases of a text demand, in the form of `searchable`; None without a phrase.
 
     Of several alternatives, one without a phrase demands any of its terms.
@@ -44,7 +44,7 @@ def phrases(text: str, most: int) -> str | None:
     ('"bass drum"', '"bass drum" or "rim" or "shot"')
     >>> phrases('bass-drum -"hi hat"', 100)
     """
-    start = beginning(text, most)
+    start = beginning(text, max_length)
     alternatives: list[list[str]] = [[]]
     for term in _terms(start):
         quoted = _quoted(term)
@@ -56,7 +56,8 @@ def phrases(text: str, most: int) -> str | None:
     if not any(demanded):
         return None
     either = [
-        " ".join(of) or " or ".join(map(_quoted, all_of)) for of, all_of in zip(demanded, alternatives, strict=True)
+        " ".join(demanded_terms) or " or ".join(map(_quoted, all_terms))
+        for demanded_terms, all_terms in zip(demanded, alternatives, strict=True)
     ]
     return restored(" or ".join(filter(None, either)), unknown(start))
 
@@ -78,13 +79,13 @@ def _quoted(term: str) -> str:
     return f'{"-" * is_excluded}"{words}"' if _WORD.search(words) else ""
 
 
-def beginning(text: str, most: int) -> str:
-    """Return the first ``most`` characters of a text without a word that would be cut in two.
+def beginning(text: str, max_length: int) -> str:
+    """Return the first ``max_length`` characters of a text without a word that would be cut in two.
 
     >>> beginning("hi-hats -and drums", 14), beginning("hi-hats", 4)
     ('hi-hats -and', 'hi-h')
     """
-    start = text[:most]
-    if len(text) <= most or text[most].isspace():
+    start = text[:max_length]
+    if len(text) <= max_length or text[max_length].isspace():
         return start
     return " ".join(start.rsplit(maxsplit=1)[:1])

@@ -306,7 +306,7 @@ def test_comparing_has_no_direction(one: str, other: str) -> None:
     assert compare(first, first) is None
     assert (here is None) == (there is None)
     if here is not None and there is not None:
-        assert (here.differs, here.one, here.other) == (there.differs, there.other, there.one)
+        assert (here.differs, here.spans, here.other_spans) == (there.differs, there.other_spans, there.spans)
 
 
 LONG = ["1", "1,", "1:", ". ", "A. ", "a", "a'", "a-1", "not ", "no ", "3 May ", "£", "\n", "\n#", " ", "v1.1.1.", "1/"]

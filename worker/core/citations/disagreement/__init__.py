@@ -47,8 +47,8 @@ class Difference(NamedTuple):
     """In what two alike sentences differ, and where in each of them."""
 
     differs: frozenset[str]
-    one: tuple[Span, ...]
-    other: tuple[Span, ...]
+    spans: tuple[Span, ...]
+    other_spans: tuple[Span, ...]
 
 
 def find_disagreements(records: Sequence[CitationRecord]) -> list[Conflict]:
@@ -70,60 +70,66 @@ def find_disagreements(records: Sequence[CitationRecord]) -> list[Conflict]:
     groups: defaultdict[tuple[str, ...], list[Entry]] = defaultdict(list)
     for entry in _read(records):
         groups[entry.sentence.frame].append(entry)
-    found = [
-        Conflict("possible_disagreement", _sides(records, difference, one, other), tuple(sorted(difference.differs)))
+    conflicts = [
+        Conflict(
+            "possible_disagreement", _sides(records, difference, left_entry, rival), tuple(sorted(difference.differs))
+        )
         for group in groups.values()
-        for difference, one, other in _disagreeing(group)
+        for difference, left_entry, rival in _disagreeing(group)
     ]
-    return sorted(found, key=lambda conflict: conflict.order)
+    return sorted(conflicts, key=lambda conflict: conflict.order)
 
 
-def compare(one: Sentence, other: Sentence) -> Difference | None:
+def compare(sentence: Sentence, rival: Sentence) -> Difference | None:
     """In what two sentences disagree; ``None`` where they are not alike or say the same.
 
     Alike are sentences of equal frames with enough in common (`Sentence.enough`) where one value differs, or at most
     half of the values do, the denial counting as one; of sentences that differ in more, each speaks of something else.
     Where a name's number and something else differs they speak of different things.
     """
-    if one.frame != other.frame:
+    if sentence.frame != rival.frame:
         return None
-    pairs = [(a, b, a.differs(b)) for a, b in zip(one.values, other.values, strict=True)]
+    pairs = [(a, b, a.differs(b)) for a, b in zip(sentence.values, rival.values, strict=True)]
     differing = [pair for pair in pairs if pair[2]]
-    denied = one.denied != other.denied
+    denied = sentence.denied != rival.denied
     count = len(differing) + denied
-    named = any(a.names or b.names for a, b, _ in differing)
-    if not count or (count > 1 and (named or 2 * count > len(pairs))) or not all(a.is_like(b) for a, b, _ in differing):
+    has_names = any(a.names or b.names for a, b, _ in differing)
+    if (
+        not count
+        or (count > 1 and (has_names or 2 * count > len(pairs)))
+        or not all(a.is_like(b) for a, b, _ in differing)
+    ):
         return None
-    common = one.content + len(pairs) - len(differing) + sum(a.in_common(b) for a, b, _ in differing)
-    if not one.content or common < (MIN_COMMON_NAMED if named else min(one.enough, other.enough)):
+    common = sentence.content + len(pairs) - len(differing) + sum(a.in_common(b) for a, b, _ in differing)
+    if not sentence.content or common < (MIN_COMMON_NAMED if has_names else min(sentence.enough, rival.enough)):
         return None
-    here = [span for a, _, differs in differing for span in a.places(differs)]
-    there = [span for _, b, differs in differing for span in b.places(differs)]
+    spans = [span for a, _, differs in differing for span in a.places(differs)]
+    other_spans = [span for _, b, differs in differing for span in b.places(differs)]
     if denied:
-        here, there = here + _denials(one, other), there + _denials(other, one)
+        spans, other_spans = spans + _denials(sentence, rival), other_spans + _denials(rival, sentence)
     differs = frozenset({"negation"} if denied else ()).union(*(differs for *_, differs in differing))
-    return Difference(differs, tuple(sorted(here)), tuple(sorted(there)))
+    return Difference(differs, tuple(sorted(spans)), tuple(sorted(other_spans)))
 
 
-def _denials(one: Sentence, other: Sentence) -> list[Span]:
+def _denials(sentence: Sentence, rival: Sentence) -> list[Span]:
     """Return where words deny that don't in the other sentence."""
-    both = Counter(word for word, _ in other.denials)
+    counts = Counter(word for word, _ in rival.denials)
     spans = []
-    for word, span in one.denials:
-        both[word] -= 1
-        if both[word] < 0:
+    for word, span in sentence.denials:
+        counts[word] -= 1
+        if counts[word] < 0:
             spans.append(span)
     return spans
 
 
 def _read(records: Sequence[CitationRecord]) -> Iterator[Entry]:
     """Read the sentences that may be alike, as they weigh the same; each text of a source once."""
-    first: dict[tuple[str, str], int] = {}
+    record_by_text: dict[tuple[str, str], int] = {}
     for i, record in enumerate(records):
-        first.setdefault((record.source_id, record.text), i)
+        record_by_text.setdefault((record.source_id, record.text), i)
     weights = _Weights()
     places: defaultdict[int, list[tuple[str, str, int, Span]]] = defaultdict(list)
-    for (source, text), i in first.items():
+    for (source, text), i in record_by_text.items():
         for start, end in split_sentences(text):
             weight = weights.of(text[start:end])
             if weight:
@@ -132,8 +138,8 @@ def _read(records: Sequence[CitationRecord]) -> Iterator[Entry]:
         if any(source != group[0][0] for source, *_ in group):
             sentences = {text[slice(*span)]: None for _, text, _, span in group}
             if len(sentences) > 1:
-                read = {sentence: read_sentence(sentence) for sentence in sentences}
-                yield from (Entry(*place, read[place[1][slice(*place[3])]]) for place in group)
+                readings = {sentence: read_sentence(sentence) for sentence in sentences}
+                yield from (Entry(*place, readings[place[1][slice(*place[3])]]) for place in group)
 
 
 class _Weights(dict[str, int]):
@@ -154,12 +160,12 @@ def _disagreeing(group: Sequence[Entry]) -> Iterator[tuple[Difference, Entry, En
     # By what they say and not by index: any order of the records gives the same pairs.
     for entry in sorted(group, key=lambda entry: (entry.source, entry.text, entry.span)):
         variants[entry.sentence.key].append(entry)
-    for here, there in _candidates(list(variants.values())):
+    for variant, rivals in _candidates(list(variants.values())):
         # A variant's sentences may be spaced and punctuated differently: whether they differ is the same, not where.
-        for one, other in _across(here, there) if compare(here[0].sentence, there[0].sentence) else ():
-            difference = compare(one.sentence, other.sentence)
+        for left_entry, rival in _across(variant, rivals) if compare(variant[0].sentence, rivals[0].sentence) else ():
+            difference = compare(left_entry.sentence, rival.sentence)
             if difference is not None:
-                yield difference, one, other
+                yield difference, left_entry, rival
 
 
 def _candidates(variants: Sequence[list[Entry]]) -> Iterator[tuple[list[Entry], list[Entry]]]:
@@ -169,36 +175,38 @@ def _candidates(variants: Sequence[list[Entry]]) -> Iterator[tuple[list[Entry], 
         return
     but_one: defaultdict[tuple[int, int], list[list[Entry]]] = defaultdict(list)
     for variant in variants:
-        parts = [hash((i, part)) for i, part in enumerate(variant[0].sentence.key)]
-        for i, part in enumerate(parts):
-            but_one[i, sum(parts) - part].append(variant)
+        key_hashes = [hash((i, component)) for i, component in enumerate(variant[0].sentence.key)]
+        for i, key_hash in enumerate(key_hashes):
+            but_one[i, sum(key_hashes) - key_hash].append(variant)
     for alike in but_one.values():
         # Still many: a series, of which each is compared with the next.
         yield from combinations(alike, 2) if len(alike) <= MAX_VARIANTS else pairwise(alike)
 
 
-def _across(here: Sequence[Entry], there: Sequence[Entry]) -> Iterable[tuple[Entry, Entry]]:
+def _across(variant: Sequence[Entry], rivals: Sequence[Entry]) -> Iterable[tuple[Entry, Entry]]:
     """Pairs of two variants' sentences from two sources: all of them, of very many each sentence at least once."""
-    if len(here) * len(there) <= MAX_PAIRS:
-        return [(one, other) for one, other in product(here, there) if one.source != other.source]
-    pairs = [(one, other) for one in here for other in _of_another_source(one, there)]
-    pairs += [(one, other) for other in there for one in _of_another_source(other, here)]
-    return {(one.record, one.span, other.record, other.span): (one, other) for one, other in pairs}.values()
+    if len(variant) * len(rivals) <= MAX_PAIRS:
+        return [(entry, rival) for entry, rival in product(variant, rivals) if entry.source != rival.source]
+    pairs = [(entry, rival) for entry in variant for rival in _of_another_source(entry, rivals)]
+    pairs += [(entry, rival) for rival in rivals for entry in _of_another_source(rival, variant)]
+    return {(entry.record, entry.span, rival.record, rival.span): (entry, rival) for entry, rival in pairs}.values()
 
 
-def _of_another_source(entry: Entry, others: Sequence[Entry]) -> list[Entry]:
+def _of_another_source(entry: Entry, entries: Sequence[Entry]) -> list[Entry]:
     # Sorted by source: if the first has this one's, the last has another, or none has.
-    return [other for other in (others[0], others[-1]) if other.source != entry.source][:1]
+    return [candidate for candidate in (entries[0], entries[-1]) if candidate.source != entry.source][:1]
 
 
-def _sides(records: Sequence[CitationRecord], difference: Difference, one: Entry, other: Entry) -> tuple[Side, Side]:
-    here, there = (
+def _sides(
+    records: Sequence[CitationRecord], difference: Difference, left_entry: Entry, rival: Entry
+) -> tuple[Side, Side]:
+    left_side, right_side = (
         side_of(
             records,
             entry.record,
             entry.span,
             tuple((entry.span[0] + start, entry.span[0] + end) for start, end in tokens),
         )
-        for entry, tokens in ((one, difference.one), (other, difference.other))
+        for entry, tokens in ((left_entry, difference.spans), (rival, difference.other_spans))
     )
-    return (here, there) if one.record < other.record else (there, here)
+    return (left_side, right_side) if left_entry.record < rival.record else (right_side, left_side)

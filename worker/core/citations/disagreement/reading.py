@@ -184,9 +184,9 @@ class _Reader:
         i = 0
         while i < len(self.tokens):
             i = self._value(i) or self._word(i)
-        first = next((word.norm for word in self.words if word.norm), "")
-        stated = self.text.rstrip(_CLOSING).endswith((".", "!", "?", "…", "。"))
-        enough = _MIN_COMMON_BOUND if first in _PRONOUNS else _MIN_COMMON_STATED if stated else _MIN_COMMON
+        first_word = next((word.norm for word in self.words if word.norm), "")
+        is_statement = self.text.rstrip(_CLOSING).endswith((".", "!", "?", "…", "。"))
+        enough = _MIN_COMMON_BOUND if first_word in _PRONOUNS else _MIN_COMMON_STATED if is_statement else _MIN_COMMON
         return Sentence(tuple(self.frame), tuple(self.values), tuple(self.denials), self.content, enough)
 
     def _word(self, i: int) -> int:
@@ -217,12 +217,12 @@ class _Reader:
             return None
         number = self.tokens[at]
         amount = read_number(number[0]) if kind == "number" else NUMBER_WORDS[words]
-        unit, after = (find_unit(token[0]), at + 1) if money else self._unit(at + 1)
-        start, end = (i, i) if money else (at + 1, after - 1)
+        unit, next_token = (find_unit(token[0]), at + 1) if money else self._unit(at + 1)
+        start, end = (i, i) if money else (at + 1, next_token - 1)
         unit_span = (self.tokens[start].start(), self.tokens[end].end()) if unit else None
         self.values.append(Value(number.span(), amount, unit, unit_span, not unit and self._is_name(at)))
         self.frame.append("#")
-        return after
+        return next_token
 
     def _unit(self, i: int) -> tuple[Unit | None, int]:
         """The unit that token ``i`` begins, and what follows: ``dB``, ``-hour``, ``cm/s``, ``cm per second``."""

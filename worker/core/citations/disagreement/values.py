@@ -67,10 +67,10 @@ class Unit(NamedTuple):
 def _units() -> Iterator[tuple[str, Unit]]:
     prefixes = [prefix.split() for prefix in _PREFIXES.split(",")]
     for names in _PREFIXED.split(","):
-        symbol, *others = names.split()
+        symbol, *words = names.split()
         for short, long, power in [("", "", "0"), *prefixes]:
             unit = Unit(symbol, Fraction(10) ** int(power))
-            yield from ((long + name if name.islower() and len(name) > 1 else short + name, unit) for name in others)
+            yield from ((long + name if name.islower() and len(name) > 1 else short + name, unit) for name in words)
             yield short + symbol, unit
     for row in _OTHERS.split(";"):
         base, names = row.split(":")
@@ -129,29 +129,29 @@ class Value:
             return self.readings, self.amount, self.unit
         return self.amount * self.unit.factor, self.unit.dimension
 
-    def differs(self, other: Value) -> frozenset[str]:
+    def differs(self, other_value: Value) -> frozenset[str]:
         """Return in what it differs: ``date``, ``number``, ``unit``. Numbers of unlike units may well be the same."""
         if self.readings:
-            return frozenset() if any(_agree(*pair) for pair in product(self.readings, other.readings)) else _DATE
-        if self.key == other.key:
+            return frozenset() if any(_agree(*pair) for pair in product(self.readings, other_value.readings)) else _DATE
+        if self.key == other_value.key:
             return frozenset()
-        if self.unit is None or other.unit is None:
-            return frozenset() if self.amount == other.amount else _NUMBER_DIFFERS
-        unit = _UNIT if self.unit != other.unit else frozenset[str]()
-        return unit | _NUMBER_DIFFERS if self.amount != other.amount else unit
+        if self.unit is None or other_value.unit is None:
+            return frozenset() if self.amount == other_value.amount else _NUMBER_DIFFERS
+        unit = _UNIT if self.unit != other_value.unit else frozenset[str]()
+        return unit | _NUMBER_DIFFERS if self.amount != other_value.amount else unit
 
-    def is_like(self, other: Value) -> bool:
+    def is_like(self, other_value: Value) -> bool:
         """Return whether the two can be compared: numbers that both differ and have unlike units can't."""
-        unlike = self.unit and other.unit and self.unit.dimension != other.unit.dimension
-        return not unlike or self.amount == other.amount
+        unlike = self.unit and other_value.unit and self.unit.dimension != other_value.unit.dimension
+        return not unlike or self.amount == other_value.amount
 
-    def in_common(self, other: Value) -> int:
+    def in_common(self, other_value: Value) -> int:
         """Return how many parts two differing values have in common: the number or the unit; year, month, day."""
         if not self.readings:
-            return self.amount == other.amount or (self.unit is not None and self.unit == other.unit)
+            return self.amount == other_value.amount or (self.unit is not None and self.unit == other_value.unit)
         return max(
             sum(a is not None and a == b for a, b in zip(*pair, strict=True))
-            for pair in product(self.readings, other.readings)
+            for pair in product(self.readings, other_value.readings)
         )
 
     def places(self, differs: frozenset[str]) -> list[Span]:
@@ -163,9 +163,9 @@ class Value:
 _DATE, _NUMBER_DIFFERS, _UNIT = frozenset({"date"}), frozenset({"number"}), frozenset({"unit"})
 
 
-def _agree(one: DateReading, other: DateReading) -> bool:
+def _agree(reading: DateReading, other_reading: DateReading) -> bool:
     """Return whether two readings can be one day: what one of them does not say is no difference."""
-    return all(a is None or b is None or a == b for a, b in zip(one, other, strict=True))
+    return all(a is None or b is None or a == b for a, b in zip(reading, other_reading, strict=True))
 
 
 # --- reading ------------------------------------------------------------------------------------
@@ -202,10 +202,13 @@ def read_date(text: str) -> tuple[DateReading, ...]:
     """Return what a date may mean: ``3/5/2024`` is a day in March or in May."""
     numbers = [int(digits) for digits in re.findall(r"\d+", text)]
     if len(numbers) == _DATE_PARTS:
-        one, two, three = numbers
-        if one > _LAST_DAY:
-            return ((one, two, three, None),)
-        return ((three, two, one, None), *([(three, one, two, None)] if "/" in text else []))
+        first_number, second_number, third_number = numbers
+        if first_number > _LAST_DAY:
+            return ((first_number, second_number, third_number, None),)
+        return (
+            (third_number, second_number, first_number, None),
+            *([(third_number, first_number, second_number, None)] if "/" in text else []),
+        )
     day = next((number for number in numbers if number <= _LAST_DAY), None)
     year = next((number for number in numbers if number > _LAST_DAY), None)
     names = [name[:3] for name in re.findall("[A-Z][a-z]+", text)]

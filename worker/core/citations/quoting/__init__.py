@@ -166,7 +166,7 @@ def check_quote(
 
     >>> chunks = [QuotedChunk.of("a", "The gain is 3.5 dB, not more."), QuotedChunk.of("b", "Nothing was measured.")]
     >>> finding = check_quote("the  gain is 3.5 dB", "a", chunks)
-    >>> finding.verdict, [one.kind for one in finding.place.differences], finding.place.after
+    >>> finding.verdict, [difference.kind for difference in finding.place.differences], finding.place.after
     ('normalised', ['first_letter', 'white_space'], ', not more.')
     >>> check_quote("The gain is 35 dB", "a", chunks).verdict, check_quote("Nothing was", "a", chunks).elsewhere
     ('altered', ('b',))
@@ -189,15 +189,15 @@ def check_quote(
 
 def _check(quote: str, chunk_hash: str, chunks: Sequence[QuotedChunk], accepted: AbstractSet[str]) -> QuoteFinding:
     spend(len(chunks) + len(quote))
-    asked = _Asked(quote, accepted)
-    own = [(i, chunk) for i, chunk in enumerate(chunks) if chunk.chunk_hash == chunk_hash]
-    if place := _best(asked.stands(*chunk) for chunk in own):
+    searched_quote = _SearchedQuote(quote, accepted)
+    named_chunks = [(i, chunk) for i, chunk in enumerate(chunks) if chunk.chunk_hash == chunk_hash]
+    if place := _best(searched_quote.stands(*chunk) for chunk in named_chunks):
         return QuoteFinding(place.verdict, (place,))
-    others = [(i, chunk) for i, chunk in asked.candidates(chunks) if chunk.chunk_hash != chunk_hash]
-    elsewhere = tuple(place for chunk in others if (place := asked.stands(*chunk)))
+    other_chunks = [(i, chunk) for i, chunk in searched_quote.candidates(chunks) if chunk.chunk_hash != chunk_hash]
+    elsewhere = tuple(place for chunk in other_chunks if (place := searched_quote.stands(*chunk)))
     if elsewhere:
         return QuoteFinding("misattributed", elsewhere)
-    place = _best(asked.altered(*chunk) for chunk in own)
+    place = _best(searched_quote.altered(*chunk) for chunk in named_chunks)
     return QuoteFinding("altered", (place,)) if place else NOT_FOUND
 
 
@@ -205,16 +205,16 @@ _ORDER = ("verbatim", "normalised", "elided", "altered")
 
 
 def _best(places: Iterator[Place | None]) -> Place | None:
-    found = [place for place in places if place]
-    if len(found) > 1:
-        found.sort(key=lambda place: (_ORDER.index(place.verdict), len(place.differences)))
-    return found[0] if found else None
+    ranked_places = [place for place in places if place]
+    if len(ranked_places) > 1:
+        ranked_places.sort(key=lambda place: (_ORDER.index(place.verdict), len(place.differences)))
+    return ranked_places[0] if ranked_places else None
 
 
 # --- one quote ------------------------------------------------------------------------------------
 
 
-class _Asked:
+class _SearchedQuote:
     """A quote, read once for all chunks."""
 
     def __init__(self, quote: str, accepted: AbstractSet[str]) -> None:
@@ -232,7 +232,7 @@ class _Asked:
         if len(self._parts) >= _FEWEST_PARTS:
             return [*enumerate(chunks)]
         quote, key = self._quote, self._reading.key
-        return [(i, one) for i, one in enumerate(chunks) if quote in one.text.text or key in one.text.key]
+        return [(i, chunk) for i, chunk in enumerate(chunks) if quote in chunk.text.text or key in chunk.text.key]
 
     def stands(self, index: int, chunk: QuotedChunk) -> Place | None:
         """Return the place where the quote stands with accepted differences only."""
@@ -252,15 +252,15 @@ class _Asked:
         """Return the first passage of its keys with accepted differences only, or else the one that differs least."""
         if exact := self._exact(chunk.text):
             return exact
-        found: Passage | None = None
+        best_passage: Passage | None = None
         if not self._reading.key or self._reading.key not in chunk.text.key:
             return None
         for passage in passages(Pair(self._reading, chunk.text), (0, len(chunk.text.places))):
-            if found is None or self._cost(passage) < self._cost(found):
-                found = passage
-            if not found.unaccepted(self._accepted):
+            if best_passage is None or self._cost(passage) < self._cost(best_passage):
+                best_passage = passage
+            if not best_passage.unaccepted(self._accepted):
                 break
-        return found
+        return best_passage
 
     def _cost(self, passage: Passage) -> tuple[int, int]:
         return passage.unaccepted(self._accepted), len(passage.differences)
@@ -268,7 +268,7 @@ class _Asked:
     def _exact(self, source: Reading) -> Passage | None:
         """Return where the quote's characters stand as they are, if one of the first such places cuts nothing."""
         start = source.text.find(self._quote)
-        if start < 0 or not (self._reading.key or any(one in _SEEN for one in self._reading.classes)):
+        if start < 0 or not (self._reading.key or any(char_class in _SEEN for char_class in self._reading.classes)):
             return None
         for _ in range(_MOST_TRIES):
             end = start + len(self._quote)
@@ -282,68 +282,83 @@ class _Asked:
     @staticmethod
     def _place(index: int, chunk: QuotedChunk, passage: Passage, verdict: Verdict) -> Place:
         spend(_STEPS_TO_TELL * (1 + len(passage.differences)))
-        before, after = chunk.text.rest_before(passage.span[0]), chunk.text.rest_after(passage.span[1])
-        return Place(index, chunk.chunk_hash, verdict, (passage.span,), passage.differences, before, after)
+        rest_before, rest_after = chunk.text.rest_before(passage.span[0]), chunk.text.rest_after(passage.span[1])
+        return Place(index, chunk.chunk_hash, verdict, (passage.span,), passage.differences, rest_before, rest_after)
 
     # --- marks of an editor -------------------------------------------------------------------------
 
     def _elided(self, index: int, chunk: QuotedChunk) -> Place | None:
-        if len(self._parts) < _FEWEST_PARTS or not (found := self._in_order(chunk)):
+        if len(self._parts) < _FEWEST_PARTS or not (placed_parts := self._in_order(chunk)):
             return None
-        text, spans = chunk.text, tuple(passage.span for _, passage in found)
+        text, spans = chunk.text, tuple(passage.span for _, passage in placed_parts)
         # What is left out is told, so that it takes memory.
-        spend(spans[-1][1] - spans[0][0] + sum(_STEPS_TO_TELL * (1 + len(passage.differences)) for _, passage in found))
-        differences = tuple(
-            one._replace(quote_span=(one.quote_span[0] + part.start, one.quote_span[1] + part.start))
-            for part, passage in found
-            for one in passage.differences
+        spend(
+            spans[-1][1]
+            - spans[0][0]
+            + sum(_STEPS_TO_TELL * (1 + len(passage.differences)) for _, passage in placed_parts)
         )
-        before, after = text.rest_before(spans[0][0]), text.rest_after(spans[-1][1])
-        marks = _left_out(found, text), _put_in(self._parts, found, text)
-        return Place(index, chunk.chunk_hash, "elided", spans, differences, before, after, *marks)
+        differences = tuple(
+            difference._replace(
+                quote_span=(difference.quote_span[0] + quote_part.start, difference.quote_span[1] + quote_part.start)
+            )
+            for quote_part, passage in placed_parts
+            for difference in passage.differences
+        )
+        rest_before, rest_after = text.rest_before(spans[0][0]), text.rest_after(spans[-1][1])
+        marks = _left_out(placed_parts, text), _put_in(self._parts, placed_parts, text)
+        return Place(index, chunk.chunk_hash, "elided", spans, differences, rest_before, rest_after, *marks)
 
     def _in_order(self, chunk: QuotedChunk) -> list[tuple[_Part, Passage]]:
         """Return the earliest places of the parts, one after another, each then as near to the next as it can be."""
         spend(len(self._parts))
-        found: list[tuple[_Part, Passage]] = []
+        placed_parts: list[tuple[_Part, Passage]] = []
         sign, rest = 0, ""
-        for part in self._parts:
-            if part.reading.key:
-                until = len(chunk.text.places) if part.is_free or not found else sign + len(part.reading.places)
-                place = self._place_of(part, chunk, (sign, min(until, len(chunk.text.places))))
+        for quote_part in self._parts:
+            if quote_part.reading.key:
+                until = (
+                    len(chunk.text.places)
+                    if quote_part.is_free or not placed_parts
+                    else sign + len(quote_part.reading.places)
+                )
+                place = self._place_of(quote_part, chunk, (sign, min(until, len(chunk.text.places))))
                 if place is None:
                     return []
-                found.append((part, place))
+                placed_parts.append((quote_part, place))
                 sign, rest = place.signs[1], ""
-            elif part.says_something:
+            elif quote_part.says_something:
                 # It has no letter: the sentence must end like it, with a question mark.
-                rest = rest or (found and chunk.text.rest_after(found[-1][1].span[1])) or ""
-                if not rest.endswith(part.reading.text):
+                rest = rest or (placed_parts and chunk.text.rest_after(placed_parts[-1][1].span[1])) or ""
+                if not rest.endswith(quote_part.reading.text):
                     return []
-        for i in range(len(found) - 2, -1, -1):
-            part, place = found[i]
-            if found[i + 1][0].is_free and (i == 0 or part.is_free):
-                found[i] = part, self._last_place_of(part, chunk, (place.signs[0], found[i + 1][1].signs[0])) or place
-        return found
+        for i in range(len(placed_parts) - 2, -1, -1):
+            quote_part, place = placed_parts[i]
+            if placed_parts[i + 1][0].is_free and (i == 0 or quote_part.is_free):
+                placed_parts[i] = (
+                    quote_part,
+                    self._last_place_of(quote_part, chunk, (place.signs[0], placed_parts[i + 1][1].signs[0])) or place,
+                )
+        return placed_parts
 
-    def _last_place_of(self, part: _Part, chunk: QuotedChunk, within: Span) -> Passage | None:
+    def _last_place_of(self, quote_part: _Part, chunk: QuotedChunk, within: Span) -> Passage | None:
         """Return the last place of a part, in a range that grows from its end: what others search is not searched."""
-        (start, end), count = within, len(part.reading.places) + _NEAR
-        while not (place := self._place_of(part, chunk, (max(start, end - count), end), last=True)):
+        (start, end), count = within, len(quote_part.reading.places) + _NEAR
+        while not (place := self._place_of(quote_part, chunk, (max(start, end - count), end), is_last=True)):
             if end - count <= start:
                 break
             count *= 2
         return place
 
-    def _place_of(self, part: _Part, chunk: QuotedChunk, within: Span, *, last: bool = False) -> Passage | None:
+    def _place_of(
+        self, quote_part: _Part, chunk: QuotedChunk, within: Span, *, is_last: bool = False
+    ) -> Passage | None:
         """Return the first or the last place of a part whose differences are accepted."""
-        found: Passage | None = None
-        for passage in passages(Pair(part.reading, chunk.text), within, glued=part.glued):
+        accepted_passage: Passage | None = None
+        for passage in passages(Pair(quote_part.reading, chunk.text), within, glued=quote_part.glued):
             if not passage.unaccepted(self._accepted):
-                found = passage
-                if not last:
+                accepted_passage = passage
+                if not is_last:
                     break
-        return found
+        return accepted_passage
 
 
 _SEEN = frozenset({RAISED, PUNCTUATION, SYMBOL, DASH})
@@ -389,34 +404,39 @@ class _Part:
 
 def _parts(quote: str) -> list[_Part]:
     """Divide a quote, without quotation marks around it, at the marks of an editor; one without any is one part."""
-    found: list[_Part] = []
+    quote_parts: list[_Part] = []
     start, end, omits = len(quote) - len(quote.lstrip()), len(quote.rstrip()), False
     if end - start > 1 and quote[start : end : end - start - 1].translate(CLASSES) == QUOTE * 2:
         start, end = start + 1, end - 1
-    before: re.Match[str] | None = None
+    previous_mark: re.Match[str] | None = None
     put_in: list[str] = []
     for mark in (*_MARK.finditer(quote, start, end), None):
         text = quote[start : mark.start() if mark else end]
-        after = bool(mark and mark["word"])
+        ends_at_word = bool(mark and mark["word"])
         if text.strip() or not mark:
-            glued = bool(before and before["word"]) and known(text[:1]).isalnum(), after and known(text[-1:]).isalnum()
+            glued = (
+                bool(previous_mark and previous_mark["word"]) and known(text[:1]).isalnum(),
+                ends_at_word and known(text[-1:]).isalnum(),
+            )
             place = start + len(text) - len(text.lstrip())
-            reading = Reading(text.strip(), begins_line=not before or "\n" in quote[start:place])
-            found.append(_Part(reading, place, omits, tuple(put_in), glued))
+            reading = Reading(text.strip(), begins_line=not previous_mark or "\n" in quote[start:place])
+            quote_parts.append(_Part(reading, place, omits, tuple(put_in), glued))
             omits, put_in = False, []
-        elif not found:
-            found.append(_Part(Reading(""), 0, False, (), (False, False)))
+        elif not quote_parts:
+            quote_parts.append(_Part(Reading(""), 0, False, (), (False, False)))
         if mark:
             omits |= mark["omission"] is not None
-            put_in += [mark["word"]] if after else []
-            start, before = mark.end(), mark
-    return found
+            put_in += [mark["word"]] if ends_at_word else []
+            start, previous_mark = mark.end(), mark
+    return quote_parts
 
 
-def _left_out(found: Sequence[tuple[_Part, Passage]], source: Reading) -> tuple[LeftOut, ...]:
+def _left_out(placed_parts: Sequence[tuple[_Part, Passage]], source: Reading) -> tuple[LeftOut, ...]:
     """Return what stands between two parts where nothing was put in instead."""
     gaps = [
-        (one[1].span[1], other[1].span[0]) for one, other in pairwise(found) if not other[0].put_in or other[0].omits
+        (placed_part[1].span[1], next_part[1].span[0])
+        for placed_part, next_part in pairwise(placed_parts)
+        if not next_part[0].put_in or next_part[0].omits
     ]
     return tuple(
         LeftOut(gap, source.text[slice(*gap)], source.has_sentence_end(*gap))
@@ -425,14 +445,20 @@ def _left_out(found: Sequence[tuple[_Part, Passage]], source: Reading) -> tuple[
     )
 
 
-def _put_in(parts: Sequence[_Part], found: Sequence[tuple[_Part, Passage]], source: Reading) -> tuple[PutIn, ...]:
+def _put_in(
+    quote_parts: Sequence[_Part], placed_parts: Sequence[tuple[_Part, Passage]], source: Reading
+) -> tuple[PutIn, ...]:
     """Return what stands in brackets, and for what of the source."""
-    ends = {id(part): passage.span for part, passage in found}
+    ends = {id(quote_part): passage.span for quote_part, passage in placed_parts}
     marks: list[PutIn] = []
-    last: int | None = None
-    for part in parts:
-        span = ends.get(id(part))
-        replaces = source.text[last : span[0]].strip() if span and last is not None and not part.omits else ""
-        marks += [PutIn(text, replaces if i == 0 else "") for i, text in enumerate(part.put_in)]
-        last = span[1] if span else last
+    previous_end: int | None = None
+    for quote_part in quote_parts:
+        span = ends.get(id(quote_part))
+        replaces = (
+            source.text[previous_end : span[0]].strip()
+            if span and previous_end is not None and not quote_part.omits
+            else ""
+        )
+        marks += [PutIn(text, replaces if i == 0 else "") for i, text in enumerate(quote_part.put_in)]
+        previous_end = span[1] if span else previous_end
     return tuple(marks)

@@ -90,7 +90,7 @@ def class_of(character: str) -> str:
 
 def _letter_or_digit(character: str, general: str) -> str:
     code = ord(stands_for(character))
-    if general != "Nd" and any(first <= code <= last for first, last in _WITHOUT_SPACES):
+    if general != "Nd" and any(low <= code <= high for low, high in _WITHOUT_SPACES):
         return UNSPACED
     if decomposition(character).startswith("<super>") and plain(character) == character:
         return RAISED
@@ -108,8 +108,8 @@ class Table(dict[int, Value]):
         self._find = find
 
     def __missing__(self, code: int) -> Value:
-        self[code] = found = self._find(chr(code))
-        return found
+        self[code] = translation = self._find(chr(code))
+        return translation
 
 
 CLASSES = Table(class_of)
@@ -129,14 +129,14 @@ def plain(character: str) -> str:
     """
     if (glyph := character.translate(_TYPOGRAPHY)) != character:
         return glyph
-    tag, _, parts = decomposition(character).partition(" ")
+    tag, _, codes = decomposition(character).partition(" ")
     is_sign = tag == "<super>" or (tag == "<sub>" and category(character)[0] not in "LN")
     if not tag.startswith("<") or (is_sign and character not in _RAISED_TEXT):
         return normalize("NFC", character)
-    found = "".join(map(plain, normalize("NFD", "".join(chr(int(part, 16)) for part in parts.split()))))
+    decomposed = "".join(map(plain, normalize("NFD", "".join(chr(int(code, 16)) for code in codes.split()))))
     # A spacing accent is no space.
-    is_other = found.startswith(" ") or (tag not in _SAME and any(map(is_numeric, found)))
-    return character if is_other else found
+    is_other = decomposed.startswith(" ") or (tag not in _SAME and any(map(is_numeric, decomposed)))
+    return character if is_other else decomposed
 
 
 _LONGEST_SIGN = 64
@@ -153,8 +153,8 @@ def unmarked(text: str) -> str:
     """Return a sign without case and marks, each character `plain`."""
     if len(text) > _LONGEST_SIGN:
         return text
-    parts = normalize("NFD", without_typography(text).casefold())
-    return "".join(part for part in parts if category(part)[0] != "M").replace("ı", "i")
+    decomposed = normalize("NFD", without_typography(text).casefold())
+    return "".join(character for character in decomposed if category(character)[0] != "M").replace("ı", "i")
 
 
 def key_of(character: str) -> str:
@@ -165,8 +165,8 @@ def key_of(character: str) -> str:
     """
     if class_of(character) not in KEYED:
         return ""
-    parts = unmarked(character).translate(_LOOKS)
-    return "".join(digits_of(part) or part for part in parts if category(part)[0] in "LN") or character
+    signs = unmarked(character).translate(_LOOKS)
+    return "".join(digits_of(sign) or sign for sign in signs if category(sign)[0] in "LN") or character
 
 
 KEYS = Table(key_of)
@@ -178,4 +178,4 @@ def digits_of(text: str) -> str | None:
     >>> digits_of("٢٥"), digits_of("²")
     ('25', None)
     """
-    return "".join(str(int(one)) for one in text) if text.isdecimal() else None
+    return "".join(str(int(digit)) for digit in text) if text.isdecimal() else None

@@ -85,70 +85,74 @@ def compare(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Diffe
     Word by word, and only in words that differ sign by sign.
     """
     quote, source = pair
-    (i, last), (j, end) = quote_signs, source_signs
+    (i, quote_end), (j, end) = quote_signs, source_signs
     shift = source.key_starts[j] - quote.key_starts[i]
-    ends = quote.sign_end(last - 1), source.sign_end(end - 1)
+    ends = quote.sign_end(quote_end - 1), source.sign_end(end - 1)
     if quote.text[quote.places[i] : ends[0]] == source.text[source.places[j] : ends[1]]:
         return
     words = quote.words
-    for word in (*words[bisect_right(words, i) : bisect_left(words, last)], last):
-        other = source.sign_at(quote.key_starts[word] + shift)
-        if other is None:
+    for word in (*words[bisect_right(words, i) : bisect_left(words, quote_end)], quote_end):
+        other_word = source.sign_at(quote.key_starts[word] + shift)
+        if other_word is None:
             continue
         start, other_start = quote.places[i], source.places[j]
-        until = (quote.places[word], source.places[other]) if word < last else ends
+        until = (quote.places[word], source.places[other_word]) if word < quote_end else ends
         if quote.text[start : until[0]] != source.text[other_start : until[1]]:
-            word_end, other_end = (quote.sign_end(word - 1), source.sign_end(other - 1)) if word < last else ends
+            word_end, other_end = (
+                (quote.sign_end(word - 1), source.sign_end(other_word - 1)) if word < quote_end else ends
+            )
             if quote.text[start:word_end] != source.text[other_start:other_end]:
-                yield from _compare_signs(pair, (i, word), (j, other))
-            if word < last:
+                yield from _compare_signs(pair, (i, word), (j, other_word))
+            if word < quote_end:
                 yield from gap(pair, (word_end, until[0]), (other_end, until[1]))
-        i, j = word, other
+        i, j = word, other_word
 
 
 def _compare_signs(pair: Pair, quote_signs: Span, source_signs: Span) -> Iterator[Difference]:
     """Yield what differs sign by sign: groups of signs after which the keys of both begin anew, and between these."""
     quote, source = pair
-    starts, others = quote.key_starts, source.key_starts
-    (i, last), (j, _) = quote_signs, source_signs
-    while i < last:
-        first, other, shift = i, j, others[j] - starts[i]
+    starts, source_starts = quote.key_starts, source.key_starts
+    (i, quote_end), (j, _) = quote_signs, source_signs
+    while i < quote_end:
+        begin, source_begin, shift = i, j, source_starts[j] - starts[i]
         i, j = i + 1, j + 1
-        while starts[i] + shift != others[j]:
-            if starts[i] + shift < others[j]:
+        while starts[i] + shift != source_starts[j]:
+            if starts[i] + shift < source_starts[j]:
                 i += 1
             else:
                 j += 1
-        spans = (quote.places[first], quote.sign_end(i - 1)), (source.places[other], source.sign_end(j - 1))
+        spans = (quote.places[begin], quote.sign_end(i - 1)), (source.places[source_begin], source.sign_end(j - 1))
         if quote.text[slice(*spans[0])] != source.text[slice(*spans[1])]:
             yield pair.difference(_kind_of_signs(pair, *spans), *spans)
-        if i < last:
+        if i < quote_end:
             yield from gap(pair, (spans[0][1], quote.places[i]), (spans[1][1], source.places[j]))
 
 
-def _kind_of_signs(pair: Pair, asked: Span, found: Span) -> str:
-    texts = pair.quote.signs_shown(*asked), pair.source.signs_shown(*found)
+def _kind_of_signs(pair: Pair, quote_span: Span, source_span: Span) -> str:
+    texts = pair.quote.signs_shown(*quote_span), pair.source.signs_shown(*source_span)
     if texts[0] == texts[1]:
         return "entity"
     kind = _kind_of_texts(*texts)
-    is_other = kind == "typography" and (_beside_digit(pair.quote, *asked) or _beside_digit(pair.source, *found))
+    is_other = kind == "typography" and (
+        _beside_digit(pair.quote, *quote_span) or _beside_digit(pair.source, *source_span)
+    )
     return "words" if is_other else kind
 
 
 @functools.lru_cache(maxsize=1 << 14)
-def _kind_of_texts(asked: str, found: str) -> str:
-    plain = without_typography(asked), without_typography(found)
+def _kind_of_texts(quote_text: str, source_text: str) -> str:
+    plain = without_typography(quote_text), without_typography(source_text)
     if plain[0] == plain[1]:
         return "typography"
-    if (digits := digits_of(asked)) and digits == digits_of(found):
+    if (digits := digits_of(quote_text)) and digits == digits_of(source_text):
         return "digits"
-    if any(map(is_numeric, asked + found)):
+    if any(map(is_numeric, quote_text + source_text)):
         return "words"
     if {*plain} in _CASES_OF_I:
         return "case"
-    if plain[0].casefold() == plain[1].casefold() and not all(cased(one).islower() for one in plain):
+    if plain[0].casefold() == plain[1].casefold() and not all(cased(text).islower() for text in plain):
         return "case"
-    return "accents" if unmarked(asked) == unmarked(found) else "look_alike"
+    return "accents" if unmarked(quote_text) == unmarked(source_text) else "look_alike"
 
 
 _CASES_OF_I = ({"İ", "i"}, {"I", "ı"})
@@ -172,82 +176,86 @@ class Sign(NamedTuple):
     span: Span
 
 
-def gap(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
+def gap(pair: Pair, quote_span: Span, source_span: Span) -> Iterator[Difference]:
     """Yield what differs between two signs: punctuation and symbols in pairs, then what is between those."""
     quote, source = pair
-    texts = quote.text[slice(*asked)], source.text[slice(*found)]
+    texts = quote.text[slice(*quote_span)], source.text[slice(*source_span)]
     if texts[0] == texts[1]:
         return
     if f".{texts[0]}.".split() == f".{texts[1]}.".split():
-        for one, other in zip(_BLANKS.finditer(quote.text, *asked), _BLANKS.finditer(source.text, *found), strict=True):
-            yield from _filling(pair, one.span(), other.span())
+        for quote_blank, source_blank in zip(
+            _BLANKS.finditer(quote.text, *quote_span), _BLANKS.finditer(source.text, *source_span), strict=True
+        ):
+            yield from _filling(pair, quote_blank.span(), source_blank.span())
         return
-    if _is_line_end(quote, asked, source, found) or _is_line_end(source, found, quote, asked):
-        yield pair.difference("line_break_hyphen", asked, found)
+    if _is_line_end(quote, quote_span, source, source_span) or _is_line_end(source, source_span, quote, quote_span):
+        yield pair.difference("line_break_hyphen", quote_span, source_span)
         return
-    before = asked[0], found[0]
-    signs, others = signs_of(quote, asked), signs_of(source, found)
-    for run, other_run, after in _in_pairs(signs, others, (asked[1], found[1])) if signs or others else ():
-        spans = _spans_of_run(pair, run, other_run, before, after)
-        yield from _filling(pair, (before[0], spans[0][0]), (before[1], spans[1][0]))
+    previous_ends = quote_span[0], source_span[0]
+    signs, source_signs = signs_of(quote, quote_span), signs_of(source, source_span)
+    for run, other_run, next_starts in (
+        _in_pairs(signs, source_signs, (quote_span[1], source_span[1])) if signs or source_signs else ()
+    ):
+        spans = _spans_of_run(pair, run, other_run, previous_ends, next_starts)
+        yield from _filling(pair, (previous_ends[0], spans[0][0]), (previous_ends[1], spans[1][0]))
         if kind := _kind_of_pair(pair, run, other_run, spans):
             yield pair.difference(kind, *spans)
-        before = spans[0][1], spans[1][1]
-    yield from _filling(pair, (before[0], asked[1]), (before[1], found[1]))
+        previous_ends = spans[0][1], spans[1][1]
+    yield from _filling(pair, (previous_ends[0], quote_span[1]), (previous_ends[1], source_span[1]))
 
 
 def _in_pairs(
-    signs: Sequence[Sign], others: Sequence[Sign], end: Span
+    signs: Sequence[Sign], source_signs: Sequence[Sign], end: Span
 ) -> Iterator[tuple[Sequence[Sign], Sequence[Sign], Span]]:
     """Yield equal signs from both ends in pairs, and between these what differs; each with where the next begin."""
-    head = count_equal(signs, others)
-    tail = count_equal(signs[head:][::-1], others[head:][::-1])
-    last, other_last = len(signs) - tail, len(others) - tail
-    for one, other in zip(signs[:head], others, strict=False):
-        yield [one], [other], end
-    if head < max(last, other_last):
-        after = (signs[last].span[0], others[other_last].span[0]) if tail else end
-        yield signs[head:last], others[head:other_last], after
-    for one, other in zip(signs[last:], others[other_last:], strict=True):
-        yield [one], [other], end
+    head = count_equal(signs, source_signs)
+    tail = count_equal(signs[head:][::-1], source_signs[head:][::-1])
+    tail_start, source_tail_start = len(signs) - tail, len(source_signs) - tail
+    for quote_sign, source_sign in zip(signs[:head], source_signs, strict=False):
+        yield [quote_sign], [source_sign], end
+    if head < max(tail_start, source_tail_start):
+        next_starts = (signs[tail_start].span[0], source_signs[source_tail_start].span[0]) if tail else end
+        yield signs[head:tail_start], source_signs[head:source_tail_start], next_starts
+    for quote_sign, source_sign in zip(signs[tail_start:], source_signs[source_tail_start:], strict=True):
+        yield [quote_sign], [source_sign], end
 
 
-def count_equal(signs: Sequence[Sign], others: Sequence[Sign]) -> int:
+def count_equal(signs: Sequence[Sign], other_signs: Sequence[Sign]) -> int:
     """Return how many signs from the first on are the same."""
-    for i, (one, other) in enumerate(zip(signs, others, strict=False)):
-        if one.plain != other.plain:
+    for i, (sign, other_sign) in enumerate(zip(signs, other_signs, strict=False)):
+        if sign.plain != other_sign.plain:
             return i
-    return min(len(signs), len(others))
+    return min(len(signs), len(other_signs))
 
 
-def _kind_of_pair(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], spans: tuple[Span, Span]) -> str:
+def _kind_of_pair(pair: Pair, run: Sequence[Sign], other_run: Sequence[Sign], spans: tuple[Span, Span]) -> str:
     """Return the kind of the difference of some signs; nothing if they are written the same."""
-    (asked, found), (quote, source) = spans, pair
-    if len(run) != len(others) or count_equal(run, others) < len(run):
-        return kind_of_run(pair, run, others, *spans)
-    if quote.text[slice(*asked)] == source.text[slice(*found)]:
+    (quote_span, source_span), (quote, source) = spans, pair
+    if len(run) != len(other_run) or count_equal(run, other_run) < len(run):
+        return kind_of_run(pair, run, other_run, *spans)
+    if quote.text[slice(*quote_span)] == source.text[slice(*source_span)]:
         return ""
-    return "entity" if asked[0] in quote.shown or found[0] in source.shown else "typography"
+    return "entity" if quote_span[0] in quote.entity_signs or source_span[0] in source.entity_signs else "typography"
 
 
 _BLANKS = re.compile(r"\s++")
 
 
 def _spans_of_run(
-    pair: Pair, run: Sequence[Sign], others: Sequence[Sign], before: Span, after: Span
+    pair: Pair, run: Sequence[Sign], other_run: Sequence[Sign], previous_ends: Span, next_starts: Span
 ) -> tuple[Span, Span]:
     """Return where signs stand that both have, or only one of the two.
 
     A blank of the other is the one before them, where there is one; a second one goes with them.
     """
-    if run and others:
-        return (run[0].span[0], run[-1].span[1]), (others[0].span[0], others[-1].span[1])
-    having, signs, side = (pair.quote, run, 0) if run else (pair.source, others, 1)
+    if run and other_run:
+        return (run[0].span[0], run[-1].span[1]), (other_run[0].span[0], other_run[-1].span[1])
+    having, signs, side = (pair.quote, run, 0) if run else (pair.source, other_run, 1)
     start, end = signs[0].span[0], signs[-1].span[1]
-    is_after = _is_blank(having.classes[before[side] : start])
-    lacking = after[1 - side] if is_after else before[1 - side]
-    if is_after and _is_blank(having.classes[end : after[side]]):
-        end = after[side]
+    is_after = _is_blank(having.classes[previous_ends[side] : start])
+    lacking = next_starts[1 - side] if is_after else previous_ends[1 - side]
+    if is_after and _is_blank(having.classes[end : next_starts[side]]):
+        end = next_starts[side]
     return ((start, end), (lacking, lacking)) if run else ((lacking, lacking), (start, end))
 
 
@@ -258,13 +266,13 @@ _VISIBLE = re.compile("[^snBihMx]")
 
 def signs_of(reading: Reading, span: Span) -> list[Sign]:
     """Return the visible signs of a part between two signs with keys."""
-    classes, text, shown = reading.classes, reading.text, reading.shown
-    found: list[Sign] = []
+    classes, text, entity_signs = reading.classes, reading.text, reading.entity_signs
+    signs: list[Sign] = []
     start, end = span
     while sign := _VISIBLE.search(classes, start, end):
         start = place = sign.start()
         place = reading.end_of(start, len(_DOTS) if text.startswith(_DOTS, start, end) else 1)
-        seen = reading.visible(start, place) if start in shown else text[start:place]
+        seen = reading.visible(start, place) if start in entity_signs else text[start:place]
         plain = without_typography(seen) if reading.known[start:place] == text[start:place] else seen
         if (
             seen in "«‹"
@@ -278,49 +286,49 @@ def signs_of(reading: Reading, span: Span) -> list[Sign]:
             and classes[place : place + 1] not in chars.KEYED
         ):
             start -= 1
-        found.append(Sign(plain, sign[0], (start, place)))
+        signs.append(Sign(plain, sign[0], (start, place)))
         start = place
-    return found
+    return signs
 
 
-def kind_of_run(pair: Pair, run: Sequence[Sign], others: Sequence[Sign], asked: Span, found: Span) -> str:
+def kind_of_run(pair: Pair, run: Sequence[Sign], other_run: Sequence[Sign], quote_span: Span, source_span: Span) -> str:
     """Return the kind of signs that are not the same."""
-    kinds = {one.kind for one in (*run, *others)}
+    kinds = {sign.kind for sign in (*run, *other_run)}
     if kinds & {chars.SYMBOL, "r", "m"}:
         return "symbol"
     if chars.DASH in kinds:
-        return "symbol" if are_other_numbers(pair, asked, found) else "dash"
-    return "words" if are_other_numbers(pair, asked, found) else "punctuation"
+        return "symbol" if are_other_numbers(pair, quote_span, source_span) else "dash"
+    return "words" if are_other_numbers(pair, quote_span, source_span) else "punctuation"
 
 
-def are_other_numbers(pair: Pair, asked: Span, found: Span) -> bool:
+def are_other_numbers(pair: Pair, quote_span: Span, source_span: Span) -> bool:
     """Return whether two parts make other numbers of the digits beside them: 3.5 and 35, −5 and 5, "3 .5" and "3.5"."""
     places = pair.quote.places or [0]
-    ends = {"is_first": asked[0] < places[0], "is_last": asked[1] > places[-1]}
-    return pair.quote.numbers(*asked, **ends) != pair.source.numbers(*found, **ends)
+    ends = {"is_first": quote_span[0] < places[0], "is_last": quote_span[1] > places[-1]}
+    return pair.quote.numbers(*quote_span, **ends) != pair.source.numbers(*source_span, **ends)
 
 
-def _filling(pair: Pair, asked: Span, found: Span) -> Iterator[Difference]:
+def _filling(pair: Pair, quote_span: Span, source_span: Span) -> Iterator[Difference]:
     """Yield what differs where nothing visible stands: blanks, markup and invisible characters."""
-    if pair.quote.text[slice(*asked)] != pair.source.text[slice(*found)]:
-        yield pair.difference(_kind_of_filling(pair, asked, found), asked, found)
+    if pair.quote.text[slice(*quote_span)] != pair.source.text[slice(*source_span)]:
+        yield pair.difference(_kind_of_filling(pair, quote_span, source_span), quote_span, source_span)
 
 
-def _kind_of_filling(pair: Pair, asked: Span, found: Span) -> str:
-    one, other = pair.quote.classes[slice(*asked)], pair.source.classes[slice(*found)]
-    both, has_blank = one + other, _is_blank(one)
-    if (chars.MARKUP in one or chars.BLOCK in one) and says_other(
-        pair.quote.text[slice(*asked)], pair.source.text[slice(*found)]
+def _kind_of_filling(pair: Pair, quote_span: Span, source_span: Span) -> str:
+    quote_classes, source_classes = pair.quote.classes[slice(*quote_span)], pair.source.classes[slice(*source_span)]
+    classes, has_blank = quote_classes + source_classes, _is_blank(quote_classes)
+    if (chars.MARKUP in quote_classes or chars.BLOCK in quote_classes) and says_other(
+        pair.quote.text[slice(*quote_span)], pair.source.text[slice(*source_span)]
     ):
         return "words"
-    if has_blank != _is_blank(other):
-        kind = _kind_of_blank(pair, asked, found)
-        return "markup" if kind == "spacing" and chars.MARKUP in both else kind
-    if chars.MARKUP in both or chars.BLOCK in both:
+    if has_blank != _is_blank(source_classes):
+        kind = _kind_of_blank(pair, quote_span, source_span)
+        return "markup" if kind == "spacing" and chars.MARKUP in classes else kind
+    if chars.MARKUP in classes or chars.BLOCK in classes:
         return "markup"
     if not has_blank:
-        return "line_break_hyphen" if chars.SOFT in both and chars.BREAK in both else "invisible"
-    return "invisible" if chars.INVISIBLE in both or chars.SOFT in both else "white_space"
+        return "line_break_hyphen" if chars.SOFT in classes and chars.BREAK in classes else "invisible"
+    return "invisible" if chars.INVISIBLE in classes or chars.SOFT in classes else "white_space"
 
 
 _TARGET = re.compile(r"""\]\([^()]*\)|=\s*+(?:"[^"]*+"|'[^']*+'|[^\s>]++)""")
@@ -337,11 +345,11 @@ def says_other(quoted: str, source: str) -> bool:
     for target in _TARGET.findall(quoted):
         if (place := source.find(target, place)) < 0:
             return True
-    notes, others = (
+    notes, source_notes = (
         [number for note in _NOTE.findall(_TARGET.sub("", text)) for number in _NUMBER.findall(note)]
         for text in (quoted, source)
     )
-    return bool(notes and others and notes != others)
+    return bool(notes and source_notes and notes != source_notes)
 
 
 def _is_blank(classes: str) -> bool:
@@ -353,37 +361,37 @@ def _is_blank(classes: str) -> bool:
 _BROKEN = re.compile("[가-힣]\r?\n[가-힣]")
 
 
-def _kind_of_blank(pair: Pair, asked: Span, found: Span) -> str:
+def _kind_of_blank(pair: Pair, quote_span: Span, source_span: Span) -> str:
     """Return the kind of a blank that only one of the two has."""
-    around = _neighbours(pair.quote, asked), _neighbours(pair.source, found)
-    left, right = around[0][0] or around[1][0], around[0][1] or around[1][1]
+    around = _neighbours(pair.quote, quote_span), _neighbours(pair.source, source_span)
+    left_class, right_class = around[0][0] or around[1][0], around[0][1] or around[1][1]
     is_broken = any(
         _BROKEN.fullmatch(reading.known, start - 1, end + 1)
-        for reading, (start, end) in zip(pair, (asked, found), strict=True)
+        for reading, (start, end) in zip(pair, (quote_span, source_span), strict=True)
     )
-    if is_broken or (chars.UNSPACED in (left, right) and "" not in (left, right)):
+    if is_broken or (chars.UNSPACED in (left_class, right_class) and "" not in (left_class, right_class)):
         return "white_space"
-    is_joined = (left in "adr" and right in "adr") or are_other_numbers(pair, asked, found)
+    is_joined = (left_class in "adr" and right_class in "adr") or are_other_numbers(pair, quote_span, source_span)
     return "joined" if is_joined else "spacing"
 
 
 def _neighbours(reading: Reading, span: Span) -> tuple[str, str]:
     """Return the classes of the visible signs on both sides of a part; empty at an end of the text."""
-    before, after = span[0] - 1, span[1]
-    while before >= 0 and reading.classes[before] in "xmMihsnB":
-        before -= 1
-    while after < len(reading.classes) and reading.classes[after] in "xmMihsnB":
-        after += 1
-    return reading.classes[before : before + 1] if before >= 0 else "", reading.classes[after : after + 1]
+    start, end = span[0] - 1, span[1]
+    while start >= 0 and reading.classes[start] in "xmMihsnB":
+        start -= 1
+    while end < len(reading.classes) and reading.classes[end] in "xmMihsnB":
+        end += 1
+    return reading.classes[start : start + 1] if start >= 0 else "", reading.classes[end : end + 1]
 
 
 _AT_LINE_END = re.compile(r"-[ihM]*+[snB][snBihM]*+|h[ihM]*+n[snBihM]*+|n?h[nihM]*+|n[ihM]*+h[snBihM]*+")
 _LINE_END_HYPHENS = "-\u2010\u00ad\n"
 
 
-def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span) -> bool:
+def _is_line_end(reading: Reading, span: Span, other_reading: Reading, other_span: Span) -> bool:
     """Return whether all between two letters is a hyphen at the end of a line, and nothing in the other text."""
-    if not _AT_LINE_END.fullmatch(reading.classes, *span) or other.visible(*other_span):
+    if not _AT_LINE_END.fullmatch(reading.classes, *span) or other_reading.visible(*other_span):
         return False
     return reading.text[span[0]] in _LINE_END_HYPHENS and _neighbours(reading, span) == ("a", "a")
 
@@ -394,40 +402,41 @@ def _is_line_end(reading: Reading, span: Span, other: Reading, other_span: Span)
 def merged(pair: Pair, differences: Sequence[Difference]) -> list[Difference]:
     """Join neighbours of one kind inside a word."""
     runs: list[tuple[str, Span, Span]] = []
-    for kind, _, _, asked, source in differences:
-        last = runs[-1] if runs else None
-        if last and (last[0], last[1][1], last[2][1]) == (kind, asked[0], source[0]):
-            runs[-1] = kind, (last[1][0], asked[1]), (last[2][0], source[1])
+    for kind, _, _, quote_span, source_span in differences:
+        last_run = runs[-1] if runs else None
+        if last_run and (last_run[0], last_run[1][1], last_run[2][1]) == (kind, quote_span[0], source_span[0]):
+            runs[-1] = kind, (last_run[1][0], quote_span[1]), (last_run[2][0], source_span[1])
         else:
-            runs.append((kind, asked, source))
+            runs.append((kind, quote_span, source_span))
     return [pair.difference(*run) for run in runs]
 
 
 def with_order(differences: list[Difference]) -> list[Difference]:
     """Tell words that stand elsewhere in the quote from words that are lost and others that are put in."""
-    words = [one for one in differences if one.kind == "words"]
+    words = [difference for difference in differences if difference.kind == "words"]
     moved = [
-        {id(one), id(other)}
-        for one, other in pairwise(words)
-        if (one.quoted.split(), other.quoted.split()) == (other.source.split(), one.source.split())
-        and not (one.quoted and one.source)
+        {id(difference), id(next_difference)}
+        for difference, next_difference in pairwise(words)
+        if (difference.quoted.split(), next_difference.quoted.split())
+        == (next_difference.source.split(), difference.source.split())
+        and not (difference.quoted and difference.source)
     ]
     among = set().union(*moved)
-    return [one._replace(kind="order") if id(one) in among else one for one in differences]
+    return [difference._replace(kind="order") if id(difference) in among else difference for difference in differences]
 
 
-def with_case(pair: Pair, differences: list[Difference], passage: Span, first: int) -> list[Difference]:
+def with_case(pair: Pair, differences: list[Difference], passage: Span, first_place: int) -> list[Difference]:
     """Tell the case of the first letter, and of the whole quote, from the case of some letters."""
-    cases = [one for one in differences if one.kind == "case"]
+    cases = [difference for difference in differences if difference.kind == "case"]
     if not cases:
         return differences
-    if len(cases) == 1 and cases[0].quote_span[0] == first and _is_first_letter(pair, cases[0]):
+    if len(cases) == 1 and cases[0].quote_span[0] == first_place and _is_first_letter(pair, cases[0]):
         kind = "first_letter"
     elif _has_style(pair, passage):
         kind = "case_style"
     else:
         return differences
-    return [one._replace(kind=kind) if one.kind == "case" else one for one in differences]
+    return [difference._replace(kind=kind) if difference.kind == "case" else difference for difference in differences]
 
 
 _LETTER_BESIDE_DIGIT = re.compile(r"\d\s*+[^\W\d_]|[^\W\d_]\s*+\d")
@@ -436,26 +445,26 @@ _SENTENCE_START = re.compile(r"(?:\A|[.!?。]\s++|\n)\W{0,8}\w")
 _LONGEST_UNIT, _BEFORE_SENTENCE, _FEWEST_CASED, _SMALL_WORDS = 3, 8, 2, 4
 
 
-def _is_first_letter(pair: Pair, one: Difference) -> bool:
+def _is_first_letter(pair: Pair, difference: Difference) -> bool:
     """Return whether a letter is one, and not of a unit after a number, which letter case tells from another."""
-    place = one.chunk_span[0]
+    place = difference.chunk_span[0]
     word = _WORD.match(known(pair.source.text[place : place + _LONGEST_UNIT + 1]))
     is_unit = word and len(word[0]) <= _LONGEST_UNIT and chars.DIGIT in pair.source.classes[max(0, place - 2) : place]
-    return len(one.source) == 1 and not is_unit
+    return len(difference.source) == 1 and not is_unit
 
 
 def _has_style(pair: Pair, passage: Span) -> bool:
     """Return whether all of a quote is in one style, and no word of its passage has a case of its own."""
-    asked, found = _plain(pair.quote.visible(0, len(pair.quote.text))), _plain(pair.source.text[slice(*passage)])
-    words = _WORD.findall(asked)
-    if len(words) < _FEWEST_CASED or any(map(_is_caseless, words)) or _LETTER_BESIDE_DIGIT.search(asked):
+    quoted, source = _plain(pair.quote.visible(0, len(pair.quote.text))), _plain(pair.source.text[slice(*passage)])
+    words = _WORD.findall(quoted)
+    if len(words) < _FEWEST_CASED or any(map(_is_caseless, words)) or _LETTER_BESIDE_DIGIT.search(quoted):
         return False
     is_title = all(map(_is_title, words)) and 2 * sum(word[0].isupper() for word in words) >= len(words)
-    if not (is_title or asked in (asked.upper(), asked.lower())):
+    if not (is_title or quoted in (quoted.upper(), quoted.lower())):
         return False
-    before = _plain(pair.source.text[max(0, passage[0] - _BEFORE_SENTENCE) : passage[0]])
-    small = _SENTENCE_START.sub(lambda start: start[0].lower(), before + found)[len(before) :]
-    return found == found.upper() or small == small.lower()
+    text_before = _plain(pair.source.text[max(0, passage[0] - _BEFORE_SENTENCE) : passage[0]])
+    small = _SENTENCE_START.sub(lambda start: start[0].lower(), text_before + source)[len(text_before) :]
+    return source == source.upper() or small == small.lower()
 
 
 def _plain(text: str) -> str:

@@ -25,22 +25,22 @@ class Reading:
         known: these, as of one Unicode version.
         classes: a class for each, as `characters` names them.
         key: the keys of all signs, without anything between.
-        shown: signs that entities show, by their places.
+        entity_signs: signs that entities show, by their places.
     """
 
     def __init__(self, text: str, *, begins_line: bool = True) -> None:
         self.text, self.known = text, known(text)
-        self.shown: dict[int, str] = {}
+        self.entity_signs: dict[int, str] = {}
         classes, keys, position = "", "", 0
-        for start, end, is_block, shown in markup_of(self.known, begins_line=begins_line):
+        for start, end, is_block, sign in markup_of(self.known, begins_line=begins_line):
             if start >= position:
-                before = self.known[position:start]
-                kind = known(shown).translate(CLASSES)[0] if shown else chars.BLOCK if is_block else chars.MARKUP
-                classes += before.translate(CLASSES) + kind + chars.WITHIN * (end - start - 1)
-                keys += before.translate(_KEYS_ALONE) + known(shown).translate(KEYS)
+                prose = self.known[position:start]
+                kind = known(sign).translate(CLASSES)[0] if sign else chars.BLOCK if is_block else chars.MARKUP
+                classes += prose.translate(CLASSES) + kind + chars.WITHIN * (end - start - 1)
+                keys += prose.translate(_KEYS_ALONE) + known(sign).translate(KEYS)
                 position = end
-                if shown:
-                    self.shown[start] = shown
+                if sign:
+                    self.entity_signs[start] = sign
         rest = self.known[position:] if position else self.known
         self.classes = classes + rest.translate(CLASSES)
         self.key = keys + rest.translate(_KEYS_ALONE)
@@ -55,7 +55,7 @@ class Reading:
         """Where the key of each sign begins in `key`; then its length."""
         if len(self.key) == len(self.places):
             return range(len(self.places) + 1)
-        signs = (known(self.shown[i]) if i in self.shown else self.known[i] for i in self.places)
+        signs = (known(self.entity_signs[i]) if i in self.entity_signs else self.known[i] for i in self.places)
         return [0, *accumulate(len(sign.translate(KEYS)) for sign in signs)]
 
     def sign_at(self, place: int) -> int | None:
@@ -89,34 +89,34 @@ class Reading:
     def word_keys(self) -> Sequence[str]:
         """The key of each word."""
         starts = self.key_starts
-        return [self.key[starts[first] : starts[last]] for first, last in pairwise(self.words)]
+        return [self.key[starts[first_sign] : starts[end_sign]] for first_sign, end_sign in pairwise(self.words)]
 
     @cached_property
     def word_places(self) -> dict[str, list[int]]:
         """The numbers of the words of each key."""
-        found: dict[str, list[int]] = {}
+        words_by_key: dict[str, list[int]] = {}
         for i, key in enumerate(self.word_keys):
-            found.setdefault(key, []).append(i)
-        return found
+            words_by_key.setdefault(key, []).append(i)
+        return words_by_key
 
     def visible(self, start: int, end: int) -> str:
         """Return what a reader sees of a part: without markup, entities as their signs, blocks as blanks."""
         if not _NOT_AS_IT_IS.search(self.classes, start, end):
             return self.text[start:end]
-        parts = []
+        pieces = []
         for run in _RUN.finditer(self.classes, start, end):
-            first, last = run.span()
+            run_start, run_end = run.span()
             if run["block"]:
-                parts.append(" ")
-            elif last - 1 in self.shown:
-                parts += [self.text[first : last - 1], self.shown[last - 1]]
+                pieces.append(" ")
+            elif run_end - 1 in self.entity_signs:
+                pieces += [self.text[run_start : run_end - 1], self.entity_signs[run_end - 1]]
             else:
-                parts.append(self.text[first:last])
-        return "".join(parts)
+                pieces.append(self.text[run_start:run_end])
+        return "".join(pieces)
 
     def signs_shown(self, start: int, end: int) -> str:
         """Return what signs show, with what stands between them, as of one Unicode version."""
-        if self.shown and any(place in self.shown for place in range(start, end)):
+        if self.entity_signs and any(place in self.entity_signs for place in range(start, end)):
             return known(self.visible(start, end))
         return self.known[start:end]
 
@@ -138,21 +138,21 @@ class Reading:
 
     def numbers(self, start: int, end: int, *, is_first: bool, is_last: bool) -> list[str]:
         """Return the forms of numbers from the sign before a part to the one after it: ``-d.d`` of −3.5."""
-        before, after = (side.translate(_SIGNS_OF_CUT) for side in self._around(start, end))
+        left_side, right_side = (side.translate(_SIGNS_OF_CUT) for side in self._around(start, end))
         middle = known(self.visible(start, end)).translate(_SIGNS_OF_CUT)
-        before, after = _BEFORE[is_first].findall(before)[0], _AFTER[is_last].findall(after)[0]
-        return _NUMBERS.findall(f"{before}{middle}{after}".replace("~", "-"))
+        left_side, right_side = _BEFORE[is_first].findall(left_side)[0], _AFTER[is_last].findall(right_side)[0]
+        return _NUMBERS.findall(f"{left_side}{middle}{right_side}".replace("~", "-"))
 
     def _around(self, start: int, end: int) -> tuple[str, str]:
         """Return what is seen on both sides of a part."""
         if _NOT_AS_IT_IS.search(self.classes, max(0, start - _SEEN), end + _SEEN) is None:
             return self.known[max(0, start - _SEEN) : start], self.known[end : end + _SEEN]
         near = _NEAR
-        while len(before := self.visible(max(0, start - near), start)) < _SEEN and near < start:
+        while len(left_side := self.visible(max(0, start - near), start)) < _SEEN and near < start:
             near *= 4
-        while len(after := self.visible(end, end + near)) < _SEEN and end + near < len(self.text):
+        while len(right_side := self.visible(end, end + near)) < _SEEN and end + near < len(self.text):
             near *= 4
-        return known(before[-_SEEN:]), known(after[:_SEEN])
+        return known(left_side[-_SEEN:]), known(right_side[:_SEEN])
 
     @cached_property
     def _sentence_ends(self) -> Sequence[int]:
@@ -166,10 +166,10 @@ class Reading:
             return self.classes[match.end() - 1] in (*chars.BLANKS, chars.WITHIN)
         if self.classes[match.start()] == chars.WITHIN:
             return False
-        stop, after = match["stop"], cased(self.known[match.end() : match.end() + 4])
-        following = after.lstrip()[:1]
+        stop, text_after = match["stop"], cased(self.known[match.end() : match.end() + 4])
+        following = text_after.lstrip()[:1]
         if stop[0] != ".":
-            is_joined = stop[-1] in _WIDE_CLOSING and after[:1].isalnum()
+            is_joined = stop[-1] in _WIDE_CLOSING and text_after[:1].isalnum()
             return not (is_sure and (is_joined or following.islower()))
         if following.islower() or following.isdigit():
             return False
@@ -183,9 +183,9 @@ class Reading:
 
     def rest_before(self, place: int) -> str | None:
         """Return the beginning of the sentence before a place; None where a sentence begins there."""
-        at, first = bisect_right(self._sentence_ends, place), max(0, place - MOST_AROUND)
-        start = max([first, *self._sentence_ends[max(0, at - 1) : at]])
-        if first == start > 0:
+        at, earliest = bisect_right(self._sentence_ends, place), max(0, place - MOST_AROUND)
+        start = max([earliest, *self._sentence_ends[max(0, at - 1) : at]])
+        if earliest == start > 0:
             if not self.visible(start, place).strip():
                 # All that is near is unseen.
                 seen = len(self.classes[:place].rstrip(_UNSEEN))
@@ -197,9 +197,9 @@ class Reading:
 
     def rest_after(self, place: int) -> str | None:
         """Return the rest of the sentence after a place; None where the sentence ends there."""
-        at, last = bisect_left(self._sentence_ends, place), min(len(self.text), place + MOST_AROUND)
-        end = min([last, *self._sentence_ends[at : at + 1]])
-        if end == last < len(self.text):
+        at, latest = bisect_left(self._sentence_ends, place), min(len(self.text), place + MOST_AROUND)
+        end = min([latest, *self._sentence_ends[at : at + 1]])
+        if end == latest < len(self.text):
             if not self.visible(place, end).strip():
                 # All that is near is unseen.
                 place = _UNSEEN_RUN.match(self.classes, place).end() - 1  # type: ignore[union-attr]
@@ -214,8 +214,8 @@ class Reading:
 
     def asks_in_greek(self, place: int) -> bool:
         """Return whether a Greek question mark, which is a semicolon elsewhere, stands at a place."""
-        found = _GREEK_QUESTION.search(self.text, max(0, place - _CLOSING - 1), place + _CLOSING + 1)
-        return found is not None and found.end() > place
+        question = _GREEK_QUESTION.search(self.text, max(0, place - _CLOSING - 1), place + _CLOSING + 1)
+        return question is not None and question.end() > place
 
     def ends_clause(self, place: int) -> bool:
         """Return whether a clause or its text ends at a place, after closing signs."""
@@ -267,12 +267,12 @@ _OF_CUT = {
 
 
 def _as_cut(character: str) -> str:
-    one = CLASSES[ord(character)]
-    if one == "a":
+    char_class = CLASSES[ord(character)]
+    if char_class == "a":
         return "a" if character.islower() or not character.isupper() else "A"
-    if one in "cdrm":
-        return one
-    return _OF_CUT.get(character) or (" " if one in chars.BLANKS else "p")
+    if char_class in "cdrm":
+        return char_class
+    return _OF_CUT.get(character) or (" " if char_class in chars.BLANKS else "p")
 
 
 _SIGNS_OF_CUT = Table(_as_cut)

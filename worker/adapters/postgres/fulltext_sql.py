@@ -212,7 +212,7 @@ round(1 / (1.64493406685 * (1 - ts_rank('{{1,1,1,1}}', {document}, query)::float
 _RANKED = """
 (SELECT * FROM (
    SELECT id,
-          (SELECT round(sum(idf * n / (n + saturation)) * 1e9) / 1e9
+          (SELECT round(sum(idf * n / nullif(n + saturation, 0)) * 1e9) / 1e9
              FROM (SELECT idf, {count} + {heading_weight} * {count_in_headings} AS n FROM words) AS counted) AS score
      FROM (
        SELECT id, document, ts_filter(document, '{{a}}') AS headings,

@@ -19,7 +19,7 @@ SHARED = 0.4
 """Weight of the share of words, beside a similarity of 1."""
 
 LENGTH, LONGEST = 0.03, 8
-"""What each word of the question takes off: a long one says much, so that its answer is nearer. So many at most."""
+"""Deduction for each word of the question, and for how many at most: a long one says much, so its answer is nearer."""
 
 UNSEEN_TEXTS = 10
 """Texts without any word that count beside the sources: of one source alone no word would be rare."""

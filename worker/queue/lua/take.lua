@@ -10,10 +10,10 @@
 -- KEYS: 1 key of the owner that takes; 2 queue; 3 list that it takes to; 4 list whose messages are all answered;
 --       5 hash of counts; 6 sorted set of the callers, each the list of its messages, by the numbers of their turns: of a
 --       new one, half below all others; 7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that
---       have had their turn; 'short', claims that take few, because there were several callers; then the lists of the
---       callers of gathered messages
+--       have had their turn; 'short', claims that take few, because a new caller came while others waited; then the lists
+--       of the callers of gathered messages
 -- ARGV: 1 most messages (0: acknowledge only); 2 most bytes of a message (a longer one becomes an excerpt);
---       3 bytes after which no more is taken, four times as many are gathered; 4 most messages if there were several callers, more if there are many;
+--       3 bytes after which no more is taken, four times as many are gathered; 4 most messages of a short claim, more if there are many callers;
 --       5 most to gather (0: none); 6 messages that were taken when others were gathered; then for each of these, the
 --       next one first, the number of its caller
 -- Reply: nil if the owner is gone, or its list is another one; else {messages, the next one first}, {count, alone, count,
@@ -44,7 +44,7 @@ local numbers = redis.call('HMGET', KEYS[7], 'sorted', 'in_turn', 'short')
 for place = 1, 3 do numbers[place] = tonumber(numbers[place] or 0) or 0 end
 local sorted = callers > 0 and math.max(0, numbers[1]) + sorts or 0
 local in_turn = math.min(numbers[2], queued)
-local short = callers > 1 and SHORT_CLAIMS or queued + sorted > 0 and math.max(0, numbers[3] - 1) or 0
+local short = queued + sorted > 0 and math.max(0, numbers[3] - 1) or 0
 local many = math.floor(callers / 8)
 local most = math.min(tonumber(ARGV[1]), math.ceil((queued + sorted) / 2))
 if short > 0 then most = math.min(most, math.max(tonumber(ARGV[4]), many)) end
@@ -72,7 +72,10 @@ local function serve(use)
         if use(caller) then
             sorted = sorted - 1
             redis.call('ZADD', KEYS[6], math.floor(turn) + 1, caller)
-            if turn % 1 > 0 then most = math.min(most, #taken + many) end
+            if turn % 1 > 0 then
+                most = math.min(most, #taken + many)
+                if callers > 1 then short = SHORT_CLAIMS end
+            end
             return true
         end
     end

@@ -101,11 +101,9 @@ def rules(settings: Settings) -> Rules:
         tasks=tuple(sorted(names)),
         max_bytes=settings.limits.max_message,
         max_values=settings.limits.max_values,
-        max_id=settings.limits.max_id,
         max_deliveries=worker.max_deliveries,
         callbacks=worker.allow_callbacks,
         dead_entries=worker.dead_letters,
-        dead_bytes=worker.dead_letter_bytes,
     )
 
 
@@ -242,8 +240,6 @@ def _refuse(server: str, check_it: Callable[[], object]) -> None:
 
 def warn_of_servers(settings: Settings) -> None:
     """Warn of settings of Redis or Postgres with which a fault could lose a job, with the command that fixes them."""
-    if settings.principal.owner_claim:
-        log.warning("setting deprecated", setting="principal.owner_claim", advice="name it in principal.owner_claims")
     for finding in warnings(settings):
         log.warning("server misconfigured", server=finding.subject, advice=finding.text)
 

@@ -237,7 +237,7 @@ def test_up_keeps_the_settings_of_the_environment() -> None:
         own = {
             "RETRIEVAL_WORKER_TRUST_QUEUE": "false",
             "RETRIEVAL_WORKER_EMBEDDER__KIND": "lexical",
-            "RETRIEVAL_WORKER_LIMITS__MAX_LIST": "768",
+            "RETRIEVAL_WORKER_WORKER__BUNDLE": "2",
             "CELERY_BROKER_URL": "redis://elsewhere.invalid",
         }
         errors = Path(state) / "errors"

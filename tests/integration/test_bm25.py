@@ -231,17 +231,6 @@ def test_a_rare_word_outweighs_common_ones(pieces: Settings, admin: Admin) -> No
     assert find(pieces, "common rare").candidates[0].chunk.id == "50"
 
 
-def test_without_saturation_each_word_counts_once(pieces: Settings, admin: Admin) -> None:
-    """With a `bm25_k1` of 0, repetitions do not count, and a word that a chunk lacks adds nothing."""
-    write(admin, {1: "often:1,2,3 rest:4", 2: "often:1 rare:2", 3: "often:1", 4: "rest:1"})
-    count(admin, pieces)
-    settings = pieces.model_copy(update={"search": pieces.search.model_copy(update={"bm25_k1": 0.0})})
-    found = find(settings, "often or rare", web_search=True)
-    assert [candidate.chunk.id for candidate in found.candidates] == ["2", "1", "3"]
-    assert found.scores is not None
-    assert found.scores[1] == found.scores[2] < found.scores[0]
-
-
 WORDS = [f"w{nr}" for nr in range(60)]
 QUERY_WORDS = st.lists(st.sampled_from([*WORDS, "nowhere"]), min_size=1, max_size=24)
 OPERATORS = st.sampled_from([" ", " ", " or ", " -", ' "w1 w2" '])

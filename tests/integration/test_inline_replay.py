@@ -386,7 +386,7 @@ def test_what_is_no_job_is_refused_with_its_path(fields: dict[str, Any], path: s
 def test_text_that_postgres_cannot_store_is_refused_and_not_echoed(settings: Settings, chunk: Any, path: str) -> None:
     """Not skipped as no text: the whole job is wrong, as any job with such a string."""
     with pytest.raises(InvalidJob) as refused:
-        check_shape({"required_chunk_hashes": [], "sources": [{"chunks": [chunk]}]}, settings.limits)
+        check_shape({"required_chunk_hashes": [], "sources": [{"chunks": [chunk]}]}, settings.limits.bounds)
     assert refused.value.path == path
     assert "secret" not in str(refused.value)
 

@@ -65,7 +65,7 @@ def own_settings(make_settings: Callable[..., Settings], database: str, admin: p
             'INSERT INTO library."Passages" VALUES (%s, %s, %s, %s, %s, %s, %s, %s)',
             (nr, book, tenant, f"passage  {nr}", "en" if nr % 3 else "de", nr, str(QUERY.tolist()), f"b/{nr}.Md"),
         )
-    principal = {"owner_claim": "tenant", "settings": {"tenant": "shop.tenant"}}
+    principal = {"owner_claims": ["tenant"], "settings": {"tenant": "shop.tenant"}}
     return make_settings(database, corpora={"books": CORPUS}, principal=principal)
 
 

@@ -49,7 +49,7 @@ JOB_TYPES = {f"{task.name}.job": task.job for task in TASKS}
 JUDGES = {name: jsonschema.Draft202012Validator(SCHEMAS[name]) for name in JOB_TYPES}
 _SECRETS = {"database_connection_string": "postgresql:///", "broker_url": "redis://localhost"}
 SETTINGS = from_values({**tomllib.loads((config_folder() / "worker.toml").read_text()), **_SECRETS})
-LIMITS = SETTINGS.limits
+LIMITS = SETTINGS.limits.bounds
 
 
 # --- the judges ---------------------------------------------------------------------------------

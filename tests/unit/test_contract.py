@@ -13,8 +13,7 @@ from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.contract.results import TopK, TopKBatch
 from retrieval_client.contract.run_jobs import PinnedReplay
 from retrieval_client.errors import InvalidJob
-from worker.core.shape import check_shape
-from worker.settings.serving import Limits
+from worker.core.shape import Bounds, check_shape
 
 QUERY = [0.5] * 768
 CANARY = "canary-4711"
@@ -218,7 +217,7 @@ jobs = st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, values))
 
 def check(data: Any) -> RetrieveTopK | InvalidJob:
     try:
-        check_shape(data, Limits())
+        check_shape(data, Bounds())
         return parse_job(RetrieveTopK, data)
     except InvalidJob as error:
         return error

@@ -88,7 +88,7 @@ WRONG = {
         CORPUS + "[search]\nover_fetch = 100_000",
         "the setting search.over_fetch: expected at least 15 and at most 1000",
     ),
-    "too little": (CORPUS + "[limits]\nmax_list = 1", "the setting limits.max_list: expected at least 768"),
+    "too little": (CORPUS + "[limits]\nmax_message = 1", "the setting limits.max_message: expected at least 65536"),
     "true for a number": (
         CORPUS + "[search]\nover_fetch = true",
         "the setting search.over_fetch: expected a number, not true or false",

@@ -132,7 +132,7 @@ def test_a_job_that_names_nobody_has_no_principal(make_settings: Callable[..., S
 
 def test_the_mapping_and_the_owner_come_from_settings(make_settings: Callable[..., Settings]) -> None:
     """Another backend's claims and settings, and another claim as the owner."""
-    mapping = {"owner_claim": "org", "settings": {"sub": "my.subject", "org": "my.organisation"}}
+    mapping = {"owner_claims": ["org"], "settings": {"sub": "my.subject", "org": "my.organisation"}}
     settings = make_settings(trust_queue=True, principal=mapping)
     raw = json.loads('{"query_embedding": [1.0], "principal": {"org": "o1", "user_id": "ignored"}}')
     asker = identify(parse_job(RetrieveTopK, raw), raw, task="retrieve_top_k", task_id="id-1", settings=settings)

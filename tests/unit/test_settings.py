@@ -7,6 +7,7 @@ import pytest
 
 from retrieval_client.errors import SettingsError
 from worker.cli.calibration import write
+from worker.core.shape import MAX_MESSAGE, MAX_VALUES, Bounds
 from worker.settings import CONFIG_VARIABLE, PREFIX, calibration_file, calibrations, from_values, load, read_glossary
 from worker.settings.base import config_folder
 
@@ -79,8 +80,7 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"search": {"statement_timeout_seconds": 0}}, "search.statement_timeout_seconds"),
         ({"pool": {"max_size": 0}}, "pool.max_size"),
         ({"worker": {"soft_time_limit_seconds": 90}}, "worker.soft_time_limit_seconds"),
-        ({"limits": {"max_depth": 201}}, "limits.max_depth"),
-        ({"limits": {"max_list": 767}}, "limits.max_list"),
+        ({"limits": {"max_message": 65_535}}, "limits.max_message"),
         ({"citations": {"accept": ["dash", SECRET]}}, "citations.accept.1"),
         *(({"citations": {"accept": [kind]}}, "citations.accept.0") for kind in ("cut", "words", "order", "symbol")),
         ({"embedder": {"kind": SECRET}}, "embedder.kind"),
@@ -96,10 +96,8 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"log": {"level": "LOUD"}}, "log.level"),
         ({"token_keys": {"k1": [SECRET]}}, "token_keys.k1"),
         ({"token_keys": SECRET}, "token_keys"),
-        ({"principal": {"owner_claim": "org"}}, "principal.owner_claim"),
         ({"principal": {"owner_claims": ["tenant_id", "org"]}}, "principal.owner_claims"),
         ({"principal": {"owner_claims": ["user_id", "user_id"]}}, "principal.owner_claims"),
-        ({"principal": {"owner_claims": ["user_id"], "owner_claim": "user_id"}}, "principal.owner_claim"),
         ({"principal": {"settings": {"org": "app.org"}}}, "principal.owner_claims"),
         ({"principal": {"settings": {"user_id": "search_path"}}}, "principal.settings.user_id"),
         ({"principal": {"settings": {"user_id": "app.x; DROP"}}}, "principal.settings.user_id"),
@@ -327,12 +325,11 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert "nowhere" in refusal(lambda: write(tmp_path / "nowhere" / "calibration.toml", {}))
 
 
-def test_settings_of_older_versions_have_no_effect(make_settings: Callable[..., Any]) -> None:
-    """A settings file that names them goes on working while workers are replaced."""
-    older = {
-        "transport": "reliable",
-        "prefetch_multiplier": 2,
-        "visibility_timeout_seconds": 900,
-        "process_claims": True,
-    }
-    assert make_settings(worker=older) == make_settings()
+def test_a_larger_message_may_hold_as_much_more(make_settings: Callable[..., Any]) -> None:
+    """Twice the bytes: twice as long strings and lists, and twice as many values, never fewer than as shipped."""
+    shipped, double, small = (
+        make_settings(limits={"max_message": count}).limits for count in (MAX_MESSAGE, 2 * MAX_MESSAGE, 65_536)
+    )
+    assert (shipped.bounds, shipped.max_values) == (small.bounds, small.max_values) == (Bounds(), MAX_VALUES)
+    assert (double.bounds.max_string, double.bounds.max_list) == (2_000_000, 20_000)
+    assert double.max_values == 2 * MAX_VALUES

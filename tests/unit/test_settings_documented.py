@@ -25,7 +25,6 @@ SECRET = re.compile(r"[A-Z_]+|token_keys|.*\.api_key|cache\.url")
 """Those that belong in the environment only."""
 
 WRITTEN_BY_A_COMMAND = ("calibration.",)
-DEPRECATED = ("principal.owner_claim",)
 
 SHOWN = "\n".join(file.read_text(encoding="utf-8") for file in sorted(config_folder().glob("*.toml")))
 ALL = [setting for table in settings.tables() for setting in table.settings]
@@ -75,7 +74,7 @@ def test_no_description_is_of_a_field_that_is_gone(kind: type[BaseModel]) -> Non
     [
         setting.name
         for setting in ALL
-        if not SECRET.fullmatch(setting.name) and not setting.name.startswith((*WRITTEN_BY_A_COMMAND, *DEPRECATED))
+        if not SECRET.fullmatch(setting.name) and not setting.name.startswith(WRITTEN_BY_A_COMMAND)
     ],
 )
 def test_every_setting_has_an_example_in_the_shipped_files(name: str) -> None:

@@ -21,9 +21,8 @@ from retrieval_client.errors import InvalidJob
 from retrieval_client.json_values import join_path
 from worker.cli.text_files import EncodingError, decoded
 from worker.cli.usage import WrongUsage
-from worker.core.shape import check_shape
+from worker.core.shape import Bounds, check_shape
 from worker.core.text.embedded_text import under_headings
-from worker.settings.serving import Limits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -123,7 +122,7 @@ SAMPLES = {corpus: Path(__file__).parent / "sample" / f"{corpus}.json" for corpu
 """The sample files, by corpus."""
 
 # A file comes from an operator and is trusted: only its depth is limited, and what Postgres can't store is refused.
-_BOUNDS = Limits(max_string=2**30, max_list=2**30, max_keys=2**30)
+_BOUNDS = Bounds(max_string=2**30, max_list=2**30, max_keys=2**30)
 
 
 @dataclass(frozen=True, slots=True)

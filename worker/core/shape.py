@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from retrieval_client.errors import InvalidJob
 from retrieval_client.json_values import join_path
 
 
-class Bounds(Protocol):
-    """Limits that `check_shape` enforces; implemented by `worker.settings.Limits`."""
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Limits that `check_shape` enforces.
 
-    @property
-    def max_string(self) -> int:
-        """Most characters of a string."""
+    Attributes:
+        max_string: most characters of a string.
+        max_list: most items of a list.
+        max_keys: most fields of an object.
+        max_depth: most levels of nested objects and lists.
+    """
 
-    @property
-    def max_list(self) -> int:
-        """Most items of a list."""
+    max_string: int = 1_000_000
+    max_list: int = 10_000
+    max_keys: int = 1_000
+    max_depth: int = 32
 
-    @property
-    def max_keys(self) -> int:
-        """Most fields of an object."""
 
-    @property
-    def max_depth(self) -> int:
-        """Most levels of nested objects and lists."""
+MAX_MESSAGE, MAX_VALUES = 12_582_912, 500_000
+"""Most bytes of a message, and most of its values: commas, colons and opening brackets, braces twice."""
+
+MAX_ID = 512
+"""Most characters of a claim, of a task id and of a header."""
 
 
 def same_json(decoded: Any, other_decoded: Any) -> bool:

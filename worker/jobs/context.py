@@ -62,7 +62,7 @@ def check_job(
     Raises:
         InvalidJob: it is too large, or not as the contract has it.
     """
-    check_shape(raw, settings.limits)
+    check_shape(raw, settings.limits.bounds)
     job = parse_job(model, raw)
 
     def caller() -> Principal | None:

@@ -16,7 +16,7 @@ from retrieval_client.canonical import canonical_json, canonical_sha256
 from retrieval_client.contract.base import LEAST_SECRET_BYTES
 from retrieval_client.errors import InvalidJob, NotAuthorised, SettingsError
 from retrieval_client.json_values import as_integer, join_path, path_of_large
-from worker.core.shape import is_storable
+from worker.core.shape import MAX_ID, is_storable
 from worker.model import Principal
 from worker.settings.serving import is_showable
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from retrieval_client.contract.jobs import Job
     from worker.settings import Settings
-    from worker.settings.serving import Limits, TokenSettings
+    from worker.settings.serving import TokenSettings
 
 _BOUND_CLAIMS = ["exp", "aud", "task", "jti", "args_sha256"]
 
@@ -97,7 +97,7 @@ def as_principal(claims: Mapping[str, Any], settings: Settings, path: str) -> Pr
     """
     mapping = settings.principal
     mapped = {
-        name: _claim(claims[name], join_path(path, name), settings.limits)
+        name: _claim(claims[name], join_path(path, name), settings.limits.bounds.max_keys)
         for name in mapping.settings
         if claims.get(name) is not None
     }
@@ -124,23 +124,23 @@ def _owner(claims: Mapping[str, str]) -> str:
     return canonical_json({name: claim for name, claim in claims.items() if claim}).decode()
 
 
-def _claim(value: Any, path: str, limits: Limits) -> Any:
+def _claim(value: Any, path: str, most_items: int) -> Any:
     """Validate a claim: a string, an integer, a boolean, or a list of strings (returned as a tuple)."""
     if isinstance(value, list):
-        if len(value) > limits.max_keys:
-            raise InvalidJob(f"expected at most {limits.max_keys} items", path)
-        return tuple(_short_string(item, join_path(path, i), limits) for i, item in enumerate(value))
+        if len(value) > most_items:
+            raise InvalidJob(f"expected at most {most_items} items", path)
+        return tuple(_short_string(item, join_path(path, i)) for i, item in enumerate(value))
     value = as_integer(value)
     if isinstance(value, bool | int):
         return value
-    return _short_string(value, path, limits)
+    return _short_string(value, path)
 
 
-def _short_string(value: Any, path: str, limits: Limits) -> str:
+def _short_string(value: Any, path: str) -> str:
     if not isinstance(value, str):
         raise InvalidJob("expected a string, an integer, a boolean or a list of strings", path)
-    if len(value) > limits.max_id or "\x00" in value or not is_storable(value):
-        raise InvalidJob(f"expected at most {limits.max_id} characters, without U+0000 and lone surrogates", path)
+    if len(value) > MAX_ID or "\x00" in value or not is_storable(value):
+        raise InvalidJob(f"expected at most {MAX_ID} characters, without U+0000 and lone surrogates", path)
     return value
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
 from worker.core.citations.budget import STEPS_PER_JOB
 from worker.core.citations.quoting.differences import ACCEPTED, KINDS, NEVER_ACCEPTED
+from worker.core.shape import MAX_MESSAGE, MAX_VALUES, Bounds
 from worker.model import DIMENSIONS
 from worker.settings.base import Identifier, QualifiedName, Seconds, Section, matching
 
@@ -57,14 +59,12 @@ class PrincipalSettings(Section):
     Attributes:
         owner_claims: Claims that identify the owner of a run, the user's last; they must be in `principal.settings`.
             Default: `tenant_id` and `user_id`, if mapped (docs/runs.md#owners).
-        owner_claim: Deprecated: use `principal.owner_claims`.
         settings: Claim to the Postgres setting that your policies read, of two parts (`app.user_id`). A job must have
             at least one of these claims.
         token: Tokens.
     """
 
     owner_claims: list[str] = Field([], max_length=8)
-    owner_claim: str | None = None
     settings: dict[str, CustomSetting] = {
         "user_id": "app.user_id",
         "tenant_id": "app.tenant_id",
@@ -74,14 +74,11 @@ class PrincipalSettings(Section):
 
     @model_validator(mode="after")
     def _owner_is_mapped(self) -> PrincipalSettings:
-        if self.owner_claim and self.owner_claims:
-            raise ValueError("principal.owner_claim: remove it, because principal.owner_claims is set")
-        name = "owner_claim" if self.owner_claim else "owner_claims"
         if not self.owners:
             raise ValueError("principal.owner_claims: name the claims of principal.settings that identify the owner")
         for claim in self.owners:
             if claim not in self.settings or self.owners.count(claim) > 1:
-                raise ValueError(f"principal.{name}: {claim!r} is not in principal.settings, or there twice")
+                raise ValueError(f"principal.owner_claims: {claim!r} is not in principal.settings, or there twice")
         twice = [setting for setting, count in Counter(self.settings.values()).items() if count > 1]
         if twice:
             raise ValueError(f"principal.settings: {twice[0]} is there twice: each claim needs a setting of its own")
@@ -92,8 +89,6 @@ class PrincipalSettings(Section):
     @property
     def owners(self) -> list[str]:
         """Return the claims that identify a run's owner, the user's last; by default tenant and user."""
-        if self.owner_claim:
-            return [self.owner_claim]
         if self.owner_claims:
             return self.owner_claims
         user = "user_id" in self.settings
@@ -215,11 +210,6 @@ class SearchSettings(Section):
         max_scan_tuples: `hnsw.max_scan_tuples` of an iterative scan. What is missing then is found by exact search.
         scan_mem_multiplier: `hnsw.scan_mem_multiplier`: memory of an iterative scan, in units of `work_mem`.
         statement_timeout_seconds: Longer statements are cancelled, and the job fails as `TimedOut`.
-        bm25_k1: Saturation of a word's frequency in full-text search: the lower, the sooner repetitions stop counting.
-        bm25_b: Length normalisation of full-text search: `0` none, `1` full.
-        heading_weight: Occurrences in the text that one in a heading (weight A of the `tsvector`) counts as.
-        fill_words: A full-text query of this many words or more is answered by chunks with any of its words where fewer
-            chunks than wanted have them all. Fewer words, or web search syntax: only where none has.
         ranked_chunks: Most chunks that full-text search is expected to rank, by the statistics. Words that are too
             common are not searched where rarer ones are there (docs/full-text.md#statistics).
     """
@@ -232,10 +222,6 @@ class SearchSettings(Section):
     max_scan_tuples: int = Field(40_000, ge=1000)
     scan_mem_multiplier: float = Field(4.0, ge=1, le=1000)
     statement_timeout_seconds: Seconds = 20.0
-    bm25_k1: float = Field(1.2, ge=0, le=100)
-    bm25_b: float = Field(0.75, ge=0, le=1)
-    heading_weight: float = Field(3.0, ge=1, le=100)
-    fill_words: int = Field(2, ge=2, le=1000)
     ranked_chunks: int = Field(20_000, ge=1)
 
 
@@ -310,10 +296,6 @@ ControlCommand = Literal[
 """Commands of Celery's remote control that a worker refuses unless its settings name them."""
 
 
-_WITHOUT_EFFECT = {"transport", "prefetch_multiplier", "visibility_timeout_seconds", "process_claims"}
-"""Settings of older versions, ignored: a process claims what it begins, and its list is tidied up when it is gone."""
-
-
 class WorkerSettings(Section):
     """Settings of Celery.
 
@@ -334,7 +316,6 @@ class WorkerSettings(Section):
             `DeadLettered`.
         allow_callbacks: Accept messages that name further tasks: `link`, `link_error`, chains, chords.
         dead_letters: Dead letters kept per queue; the oldest are deleted first (docs/dead-letters.md).
-        dead_letter_bytes: Longest message that is stored as a dead letter. A longer one can't be sent again.
         send_task_events: Send the events that Flower needs. `false` saves CPU per job.
         remote_control: Commands of Celery's remote control that workers accept besides inspection and pool size
             (docs/redis.md).
@@ -353,21 +334,9 @@ class WorkerSettings(Section):
     max_deliveries: int = Field(5, ge=1, le=1000)
     allow_callbacks: bool = False
     dead_letters: int = Field(10_000, ge=1)
-    dead_letter_bytes: int = Field(524_288, ge=1024)
     send_task_events: bool = True
     remote_control: list[ControlCommand] = []
     soft_shutdown_seconds: float = Field(30.0, ge=0)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_settings_of_before(cls, values: Any) -> Any:
-        if isinstance(values, dict) and "max_retries" in values:
-            raise ValueError(
-                "worker.max_retries: no longer a setting: worker.max_outage_seconds limits the time of retries"
-            )
-        if isinstance(values, dict):
-            return {name: value for name, value in values.items() if name not in _WITHOUT_EFFECT}
-        return values
 
     @model_validator(mode="after")
     def _limits_nest(self) -> WorkerSettings:
@@ -379,29 +348,35 @@ class WorkerSettings(Section):
 class Limits(Section):
     """Limits of a job's size; beyond them it fails as `InvalidJob`.
 
-    They bound memory: the greatest message takes at most 200 MB of a worker's process. The defaults have room for
+    They bound memory: the greatest message takes at most 200 MB of a worker's process. The default has room for
     64 embeddings as JSON (1.1 MB, 49,000 values) and for a citations document of 10,000 records (12.2 MB as base64).
 
     Attributes:
-        max_string: Characters of a string.
-        max_list: Items of a list.
-        max_keys: Fields of an object, and items of a claim that is a list.
-        max_depth: Nesting depth of objects and lists.
-        max_id: Characters of a claim, of a task id and of a header.
-        max_message: Bytes of a message; a longer one is not parsed. Raise `proto-max-bulk-len` of Redis with it.
-        max_values: Commas, colons and opening brackets of a message, braces twice; a message with more is not parsed.
+        max_message: Bytes of a message; a longer one is not parsed. By default a string has at most 1,000,000
+            characters, a list 10,000 items, a message 500,000 commas, colons and brackets, braces twice; with twice as
+            many bytes, twice as many. Raise `proto-max-bulk-len` of Redis with it.
         max_quote_steps: Work of checking the quotes of one `build_citations` job, in steps of about 0.1 µs. Each quote
             gets an equal share of what is left; one that needs more is `not_checked`.
     """
 
-    max_string: int = Field(1_000_000, ge=1024)
-    max_list: int = Field(10_000, ge=768)
-    max_keys: int = Field(1_000, ge=16)
-    max_depth: int = Field(32, ge=8, le=200)
-    max_id: int = Field(512, ge=36)
-    max_message: int = Field(12_582_912, ge=65_536)
-    max_values: int = Field(500_000, ge=10_000)
+    max_message: int = Field(MAX_MESSAGE, ge=65_536)
     max_quote_steps: int = Field(STEPS_PER_JOB, ge=1_000)
+
+    @property
+    def bounds(self) -> Bounds:
+        """Bounds of the JSON of a job."""
+        shipped = Bounds()
+        return replace(shipped, max_string=shipped.max_string * self._times, max_list=shipped.max_list * self._times)
+
+    @property
+    def max_values(self) -> int:
+        """Most commas, colons and opening brackets of a message, braces twice; a message with more is not parsed."""
+        return MAX_VALUES * self._times
+
+    @property
+    def _times(self) -> int:
+        """How often the shipped message goes into the longest."""
+        return max(1, self.max_message // MAX_MESSAGE)
 
 
 _ACCEPTABLE = [kind for kind in KINDS if kind not in NEVER_ACCEPTED]

@@ -156,7 +156,7 @@ def test_what_is_no_json_is_a_type_error(value: Any) -> None:
 
 
 def test_the_deepest_job_that_settings_allow_has_a_form() -> None:
-    """200 levels, the most that `limits.max_depth` may be set to, are within Python's recursion."""
+    """200 levels, six times as many as a job may have, are within Python's recursion."""
     value: Any = math.pi
     for _ in range(100):
         value = {"a": [value]}

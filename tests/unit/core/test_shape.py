@@ -4,7 +4,7 @@ import contextlib
 import datetime as dt
 import decimal
 import math
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,20 +13,13 @@ from hypothesis import strategies as st
 
 from retrieval_client.errors import InvalidJob
 from retrieval_client.json_values import join_path
-from worker.core.shape import check_shape
+from worker.core.shape import Bounds, check_shape
+
+SMALL = Bounds(max_string=20, max_list=800, max_keys=5, max_depth=8)
+"""So that a case shows what it exceeds."""
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """Small ones, so that a case shows what it exceeds."""
-
-    max_string: int = 20
-    max_list: int = 800
-    max_keys: int = 5
-    max_depth: int = 8
-
-
-def refusal(value: Any, bounds: Bounds = Bounds()) -> str:
+def refusal(value: Any, bounds: Bounds = SMALL) -> str:
     with pytest.raises(InvalidJob) as caught:
         check_shape(value, bounds)
     return str(caught.value)
@@ -59,7 +52,7 @@ def nested(levels: int, *, inside: Any = 0, kind: type = list) -> Any:
 )
 def test_plain_json_within_its_bounds_passes(value: Any) -> None:
     """Any type of JSON, up to each bound itself, is let through."""
-    check_shape(value, Bounds())
+    check_shape(value, SMALL)
 
 
 @pytest.mark.parametrize(
@@ -110,13 +103,13 @@ def test_deep_nesting_is_refused_without_recursion(levels: int, kind: type) -> N
 def test_the_path_of_a_deep_place_is_shortened() -> None:
     """A sentence stays readable where the path would fill a page."""
     deep = nested(199, inside=[[]])
-    sentence = refusal(deep, Bounds(max_depth=200))
+    sentence = refusal(deep, replace(SMALL, max_depth=200))
     assert sentence == "[0]" * 26 + "[0…: expected at most 200 levels of nesting"
 
 
 def test_a_large_sum_of_finite_numbers_is_no_infinity() -> None:
     """Numbers whose sum overflows are finite each: the quick check must not refuse them."""
-    check_shape([1e308, 1e308, 10**400], Bounds())
+    check_shape([1e308, 1e308, 10**400], SMALL)
 
 
 def test_the_first_problem_in_document_order_is_named() -> None:
@@ -160,7 +153,7 @@ anything = st.recursive(
 def test_any_json_is_passed_or_refused(value: Any) -> None:
     """Any decoded JSON ends in silence or in one `InvalidJob`."""
     with contextlib.suppress(InvalidJob):
-        check_shape(value, Bounds(max_depth=4))
+        check_shape(value, replace(SMALL, max_depth=4))
 
 
 @given(anything, st.sampled_from(["canary-4711\0", "canary-4711\ud800", "canary-4711" * 3]))

@@ -1,7 +1,7 @@
 """Full-text search as SQL: one statement for a corpus, which itself chooses the query and the way to narrow it.
 
 It matches all words of the query and, where no chunk has them all, any of them. So it does where fewer than ``k`` have
-them all, unless the query has fewer than `fill_words` words or is in web search syntax: of a question, few chunks or
+them all, unless the query has fewer than two words or is in web search syntax: of a question, few chunks or
 none have every word, and those that have are ranked first by BM25 itself. Under row-level security
 ``@@`` is not leakproof, so Postgres evaluates it only after the policy, and the GIN index can't be used. Callers who
 see few documents are answered from the chunks of these documents, others by a scan of all chunks, or by GIN, where
@@ -15,7 +15,7 @@ list is the same, as in MaxScore (Turtle, Flood: "Query Evaluation: Strategies a
 Matches are ranked by BM25 as Lucene computes it (`BM25Similarity`; Robertson, Zaragoza: "The Probabilistic Relevance
 Framework: BM25 and Beyond", 2009; the variants: Kamphuis and others, "Which BM25 Do You Mean?", ECIR 2020): the sum
 over the query's words of idf * n / (n + k1 * (1 - b + b * length / mean length)) with idf = ln(1 + (N - df + 0.5) /
-(df + 0.5)). n counts the word in the chunk, each occurrence in a heading (weight A) `heading_weight` times; length
+(df + 0.5)). n counts the word in the chunk, each occurrence in a heading (weight A) `_HEADING_WEIGHT` times; length
 counts all words once. N, df and the mean length are the stored statistics (`worker.adapters.postgres.text_statistics`);
 without any, each word has the same idf, and lengths do not matter.
 
@@ -43,6 +43,15 @@ if TYPE_CHECKING:
     from worker.settings.serving import CorpusSettings
 
 _TEXT, _PHRASES = sql.SQL("%(text)s::text"), sql.SQL("%(phrases)s::text")
+
+_K1, _B = 1.2, 0.75
+"""Lucene's: how soon repetitions of a word stop counting, and how much of a chunk's length is normalised."""
+
+_HEADING_WEIGHT = 3.0
+"""Occurrences in the text that one in a heading counts as."""
+
+_FILL_WORDS = sql.Literal(2)
+"""Least words of a query that is answered by chunks with any of them where fewer chunks than wanted have all."""
 
 STATE = 7
 """Columns of `best_matching` that describe the search and its ranking; a chunk's columns follow them."""
@@ -212,7 +221,7 @@ round(1 / (1.64493406685 * (1 - ts_rank('{{1,1,1,1}}', {document}, query)::float
 _RANKED = """
 (SELECT * FROM (
    SELECT id,
-          (SELECT round(sum(idf * n / nullif(n + saturation, 0)) * 1e9) / 1e9
+          (SELECT round(sum(idf * n / (n + saturation)) * 1e9) / 1e9
              FROM (SELECT idf, {count} + {heading_weight} * {count_in_headings} AS n FROM words) AS counted) AS score
      FROM (
        SELECT id, document, ts_filter(document, '{{a}}') AS headings,
@@ -351,7 +360,7 @@ def _compose(corpus: Statements, filters: FilterSet, vectors: bool, with_text: b
         choice=sql.SQL("{},").format(corpus.choice(filters)) if narrows else sql.SQL(""),
         parsed=_asked(corpus, few),
         **{name: parts.get(name, sql.SQL("")) for name in ("signed", "strict_ids", "strict", "loose_ids", "loose")},
-        fill_words=sql.Literal(corpus.search.fill_words),
+        fill_words=_FILL_WORDS,
         few_rows=sql.Literal(FEW_ROWS_SETTING),
         columns=corpus.columns(vectors),
         key=sql.Identifier(corpus.settings.columns.id),
@@ -386,11 +395,10 @@ def _by_signature(
         )
         return _ranked(corpus, asked, all_of([given, where]), are_few=True)
 
-    fill_words = sql.Literal(corpus.search.fill_words)
     probe = ranked("loose", "probed")
     return {
         "signed": sql.SQL(_SIGNED).format(slots=slots, beyond=sql.Literal(_SLOTS + 1), may=may, **names),
-        "strict_ids": sql.SQL(_CHOSEN).format(fill_words=fill_words),
+        "strict_ids": sql.SQL(_CHOSEN).format(fill_words=_FILL_WORDS),
         "strict": ranked("strict", "strict_ids"),
         "loose_ids": sql.SQL(_PROBED).format(probes=sql.Literal(_PROBES), probe=probe, **names),
         "loose": ranked("loose", "loose_ids"),
@@ -431,7 +439,7 @@ def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
         statistics=statistics,
         chunks_with_term=sql.SQL(_CHUNKS_WITH_TERM if known else "0::bigint"),
         ranked_chunks=sql.Literal(corpus.search.ranked_chunks),
-        fill_words=sql.Literal(corpus.search.fill_words),
+        fill_words=_FILL_WORDS,
         few_rows=sql.Literal(FEW_ROWS_SETTING),
         few=few,
     )
@@ -442,7 +450,6 @@ def _ranked(corpus: Statements, asked: str, where: sql.Composable, *, are_few: b
 
     Where these are few, each is unpacked before it is compared, and not again; else an index may compare them.
     """
-    weights = corpus.search
     matches = "{} {} @@ (SELECT {} FROM asked)"
     stored, query = document(corpus.settings, corpus.reading), sql.Identifier(asked)
     return sql.SQL(_RANKED).format(
@@ -453,9 +460,9 @@ def _ranked(corpus: Statements, asked: str, where: sql.Composable, *, are_few: b
         where_matches=sql.SQL(matches if are_few else "").format(sql.SQL("WHERE"), sql.SQL("document"), query),
         count=sql.SQL(_COUNT).format(document=sql.SQL("document")),
         count_in_headings=sql.SQL(_COUNT).format(document=sql.SQL("headings")),
-        k1=_number(weights.bm25_k1),
-        b=_number(weights.bm25_b),
-        heading_weight=_number(weights.heading_weight - 1),
+        k1=_number(_K1),
+        b=_number(_B),
+        heading_weight=_number(_HEADING_WEIGHT - 1),
         key=sql.Identifier(corpus.settings.columns.id),
         **corpus.names,
     )

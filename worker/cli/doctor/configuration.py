@@ -94,11 +94,6 @@ def metrics_findings(settings: Settings) -> Iterator[Finding]:
 
 def principal_findings(settings: Settings) -> Iterator[Finding]:
     """Check that jobs can state their caller."""
-    if settings.principal.owner_claim:
-        advice = (
-            f'write owner_claims = ["{settings.principal.owner_claim}"] instead of owner_claim, or name the tenant, too'
-        )
-        yield Finding("advice", "principals", f"[principal] {advice} (docs/runs.md)")
     try:
         check_keys(settings)
     except SettingsError as error:

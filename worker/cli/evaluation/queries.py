@@ -12,15 +12,14 @@ from pydantic_core import PydanticCustomError
 from retrieval_client.contract.base import WHOLE, Embedding, Identifier, Part, parse_job
 from retrieval_client.errors import InvalidJob
 from worker.cli.usage import WrongUsage
-from worker.core.shape import check_shape
-from worker.settings.serving import Limits
+from worker.core.shape import Bounds, check_shape
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 LARGEST_GRADE = 1_000_000
-_LIMITS = Limits(max_keys=10_000)
+_LIMITS = Bounds(max_keys=10_000)
 
 
 def _as_grades(relevant: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from worker.cli.schemas.rules import CLAIMS, SHIPPED, Schema
+from worker.core.shape import MAX_ID
 
 _LARGEST = 1.7976931348623157e308  # of a double
 _NO_NUL = r"^[^\x00]*$"
@@ -32,7 +33,7 @@ JSON: Schema = {
 }
 """Schema of a value whose type the sender chooses."""
 
-_SHORT: Schema = {**TEXT, "maxLength": SHIPPED.max_id}
+_SHORT: Schema = {**TEXT, "maxLength": MAX_ID}
 
 CLAIM: Schema = {
     "description": "A claim that the worker's default settings map; null counts as absent.",

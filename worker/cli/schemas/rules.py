@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from retrieval_client.contract.jobs import Job, RetrieveHybrid, RetrieveTopK, RunPipeline
 from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
 from retrieval_client.hashing import NORMALISERS, WRITTEN
-from worker.settings.serving import Limits, PrincipalSettings
+from worker.core.shape import Bounds
+from worker.settings.serving import PrincipalSettings
 
 if TYPE_CHECKING:
     from retrieval_client.contract.base import Part
@@ -29,7 +30,7 @@ WHITE_SPACE = (
 )
 """The 29 code points that are white space to the worker, in every version of Unicode."""
 
-SHIPPED = Limits()
+SHIPPED = Bounds()
 CLAIMS = tuple(PrincipalSettings().settings)
 """Default settings: bounds of a job, and the known claims."""
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeGuard
 
 from retrieval_client.errors import DeadLettered, InvalidJob, RetrievalError
 from retrieval_client.json_values import as_integer
+from worker.core.shape import MAX_ID, MAX_MESSAGE, MAX_VALUES
 from worker.queue.broker.excerpts import sent_bytes
 from worker.queue.codec import UNDECODABLE, loads, parse
 
@@ -56,9 +57,9 @@ class Rules:
     """
 
     tasks: tuple[str, ...] | None = None
-    max_bytes: int = 12_582_912
-    max_values: int = 500_000
-    max_id: int = 512
+    max_bytes: int = MAX_MESSAGE
+    max_values: int = MAX_VALUES
+    max_id: int = MAX_ID
     max_deliveries: int = 5
     callbacks: bool = False
     dead_entries: int = 10_000

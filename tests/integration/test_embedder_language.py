@@ -22,7 +22,7 @@ from worker.core.text.legibility import is_foreign_corpus
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.query_embeddings import LanguageCheck
-from worker.settings.providers import USUAL_SIMILARITIES, EmbedderSettings
+from worker.settings.providers import DEFAULT_MODEL, USUAL_SIMILARITIES, EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 LOCAL = EmbedderSettings(kind="local")
+USUAL = USUAL_SIMILARITIES[DEFAULT_MODEL]
 ENGLISH = "Why is there a low buzz when nobody plays?"
 GERMAN = "Warum brummt der Verstärker leise, wenn niemand spielt?"
 PARAGRAPH = (
@@ -128,15 +129,15 @@ def test_a_job_reads_each_text_once_for_its_language() -> None:
 
     embedder = LocalEmbedder(LOCAL)
     embedder.encoder = cast("Encoder", German())
-    language = LanguageCheck(embedder, GERMAN, USUAL_SIMILARITIES)
-    assert [language.usual([PARAGRAPH]) for _ in range(2)] == [USUAL_SIMILARITIES * MISREAD] * 2
+    language = LanguageCheck(embedder, GERMAN, USUAL)
+    assert [language.usual([PARAGRAPH]) for _ in range(2)] == [USUAL * MISREAD] * 2
     assert language.misread([PARAGRAPH]) == ["question", "chunks"]
     assert sorted(texts) == sorted([GERMAN, PARAGRAPH])
 
 
 def test_similarities_to_a_foreign_question_count_less(engine: Engine) -> None:
     """By the usual deviation, which is wider there; words decide more."""
-    for question, deviation in ((ENGLISH, USUAL_SIMILARITIES), (GERMAN, USUAL_SIMILARITIES * MISREAD)):
+    for question, deviation in ((ENGLISH, USUAL), (GERMAN, USUAL * MISREAD)):
         first, second, *_ = hybrid(engine, question, legs=["primary"])["results"]["docs"]["chunks"]
         nearer = first["similarity_score"] - second["similarity_score"]
         assert first["scores"]["fused"] - second["scores"]["fused"] == pytest.approx(

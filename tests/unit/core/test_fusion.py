@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from worker.core.ranking.fusion import (
     FUSIONS,
+    MISREAD,
     OTHER_WEIGHT,
     RRF_K,
+    USUAL_WORDS,
     RankedLeg,
     identity,
     min_max,
@@ -183,6 +185,16 @@ def test_a_wider_usual_deviation_of_one_corpus_makes_its_similarities_count_less
     """Of a language that the embedder does not know; those of another corpus count as ever."""
     primary = [scored("primary", {"1": 0.5, "2": 0.3}, usual=0.1), scored("primary", {"3": 0.5, "4": 0.3}, usual=0.5)]
     assert fused(weighted(primary, {"primary": 1.0})) == pytest.approx({"1": 1.0, "3": 0.2, "4": -0.2, "2": -1.0})
+
+
+def test_words_decide_where_the_embedder_does_not_know_the_language() -> None:
+    """A chunk with a rare word of the query is before the nearest one, which is first elsewhere."""
+    similarities, word = {"nearest": 0.6, "worded": 0.45}, {"worded": 3.0}
+    for usual, first in ((0.07, "nearest"), (0.07 * MISREAD, "worded")):
+        primary = RankedLeg.dense("primary", [candidate(*pair) for pair in similarities.items()], usual=usual)
+        pairs = [(candidate(chunk_id, score), score) for chunk_id, score in word.items()]
+        sparse = dataclasses.replace(RankedLeg.scored("sparse", pairs, str), others={("", "nearest"): 0.0})
+        assert ids(weighted([primary, dataclasses.replace(sparse, usual=USUAL_WORDS)]))[0] == first
 
 
 def test_a_corpus_where_nothing_was_found_changes_no_other() -> None:

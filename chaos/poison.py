@@ -36,6 +36,9 @@ SETTLE_SECONDS = 120.0
 ALONE_SHARE = 0.25
 """Share of the healthy jobs that run before the first poison job."""
 
+FEWEST_JOBS = 400
+"""Fewest healthy jobs: of fewer, all would be open before the first poison job, and none be sent beside it."""
+
 
 @dataclass
 class PoisonReport:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from benchmarks.command import Folder, publish
-from benchmarks.labelled_sets import CALLER, SETS, LabelledSet, loaded, opened
+from benchmarks.fusions import sets
+from benchmarks.labelled_sets import CALLER, LabelledSet, loaded, opened
 from benchmarks.quality import markdown
 
 from worker.core.ranking.measures import mean
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _LABEL = re.compile(r"\[(S\d+)\]")
 _SOURCES = 8
+ENGLISH = ("samples", "stdlib", "almanac", "xq_en")
+"""Sets of `benchmarks.fusions` that are asked: of the default model's language, with questions of one answer."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,9 @@ def main(
     ] = None,
 ) -> None:
     """Ask the labelled questions without a language model; print where the answers stand, in Markdown."""
-    sets = [LabelledSet(folder.name, folder, (folder / "corpus.json",))] if folder else SETS
-    rows = [row(labelled, known_answers(labelled.folder)) for labelled in sets]
+    english = [labelled for labelled in sets() if labelled.name in ENGLISH]
+    asked_sets = [LabelledSet(folder.name, folder, (folder / "corpus.json",))] if folder else english
+    rows = [row(labelled, known_answers(labelled.folder)) for labelled in asked_sets]
     headings = ["Questions", "counts", "among the sources", "first paragraph", "answer", "sentences quoted"]
     publish(markdown(headings, rows), write, "answers.md")
 

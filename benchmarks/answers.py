@@ -16,7 +16,9 @@ from pathlib import Path  # noqa: TC003 -- typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from benchmarks.labelled_sets import CALLER, SETS, LabelledSet, loaded, opened
+from benchmarks.command import Folder, publish
+from benchmarks.fusions import sets
+from benchmarks.labelled_sets import CALLER, LabelledSet, loaded, opened
 from benchmarks.quality import markdown
 
 from worker.core.ranking.measures import mean
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 _LABEL = re.compile(r"\[(S\d+)\]")
 _SOURCES = 8
+ENGLISH = ("samples", "stdlib", "almanac", "xq_en")
+"""Sets of `benchmarks.fusions` that are asked: of the default model's language, with questions of one answer."""
 
 
 @dataclass(frozen=True)
@@ -110,23 +114,18 @@ def row(labelled: LabelledSet, answers: Mapping[str, Sequence[str]]) -> list[str
 
 
 def main(
-    write: Annotated[
-        Path | None,
-        typer.Option(help="Write the table into this folder.", exists=True, file_okay=False),
-    ] = None,
+    write: Folder = None,
     folder: Annotated[
         Path | None,
         typer.Option(help="A set of your own instead of the labelled ones.", exists=True, file_okay=False),
     ] = None,
 ) -> None:
     """Ask the labelled questions without a language model; print where the answers stand, in Markdown."""
-    sets = [LabelledSet(folder.name, folder, (folder / "corpus.json",))] if folder else SETS
-    rows = [row(labelled, known_answers(labelled.folder)) for labelled in sets]
+    english = [labelled for labelled in sets() if labelled.name in ENGLISH]
+    asked_sets = [LabelledSet(folder.name, folder, (folder / "corpus.json",))] if folder else english
+    rows = [row(labelled, known_answers(labelled.folder)) for labelled in asked_sets]
     headings = ["Questions", "counts", "among the sources", "first paragraph", "answer", "sentences quoted"]
-    text = markdown(headings, rows)
-    print(text)
-    if write is not None:
-        (write / "answers.md").write_text(f"{text}\n", encoding="utf-8")
+    publish(markdown(headings, rows), write, "answers.md")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import psycopg
 import typer
@@ -13,6 +14,18 @@ from retrieval_client.errors import RetrievalError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+Folder = Annotated[
+    Path | None, typer.Option("--write", help="Write the tables into this folder.", exists=True, file_okay=False)
+]
+"""Option of a benchmark that prints its tables."""
+
+
+def publish(text: str, folder: Path | None, name: str) -> None:
+    """Print tables in Markdown; write them into a file of a folder, if there is one."""
+    print(text)
+    if folder is not None:
+        (folder / name).write_text(f"{text}\n", encoding="utf-8")
 
 
 def as_command(run: Callable[..., None], name: str) -> None:

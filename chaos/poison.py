@@ -36,6 +36,9 @@ SETTLE_SECONDS = 120.0
 ALONE_SHARE = 0.25
 """Share of the healthy jobs that run before the first poison job."""
 
+FEWEST_JOBS = 400
+"""Fewest healthy jobs: of fewer, all would be open before the first poison job, and none be sent beside it."""
+
 
 @dataclass
 class PoisonReport:
@@ -99,6 +102,7 @@ def poison(options: RunOptions, count: int, folder: Path, progress: Callable[[in
                 scene.redis,
                 ledger,
                 options.jobs,
+                lambda: _unanswered(scene.results, count),
                 lambda: len(diary.read_text().split()),
                 2 * MOST_EXECUTIONS * count,
                 lambda remaining: progress(ledger.done, f"{remaining} poison jobs left"),
@@ -126,19 +130,21 @@ def _settle(
     server: RedisServer,
     ledger: Ledger,
     jobs: int,
+    unanswered_poison: Callable[[], int],
     runs: Callable[[], int],
     most_runs: int,
     progress: Callable[[int], None],
 ) -> None:
-    """Wait until the healthy are answered and nothing is left in Redis, as long as something happens.
+    """Wait until all are answered and nothing is left in Redis, as long as something happens.
 
-    Poison comes back in turns: all of it is run again and again before the first of it is given up.
+    Poison comes back in turns: all of it is run again and again before the first of it is given up. A look at Redis
+    alone may miss a message that moves meanwhile.
     """
     earlier_counts, deadline = (0, 0, 0), time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline and runs() <= most_runs:
         ledger.wait_for_done(jobs, 5.0)
         message_count = len(set().union(*holdings(server)))
-        unanswered = jobs - ledger.done
+        unanswered = jobs - ledger.done + unanswered_poison()
         if not (message_count or unanswered):
             return
         counts = (message_count, unanswered, runs())

@@ -26,6 +26,8 @@ import psutil
 import pytest
 from tests.waiting import PATIENCE, wait_for
 
+from retrieval_client.errors import SettingsError
+from worker.cli.devstack.accounts import check_temporary, give, unprivileged_account
 from worker.cli.devstack.postgres import copy_binaries
 from worker.cli.devstack.processes import reserved_port
 
@@ -366,3 +368,18 @@ def test_the_inspector_says_that_its_port_is_in_use(worker_environment: Callable
     assert (ended.returncode, ended.stdout) == (78, "")
     assert ended.stderr.startswith(f"retrieval-worker: --host 127.0.0.1 --port {port}: Address already in use")
     assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root runs servers as another account")
+def test_a_temporary_folder_is_checked_where_root_s_path_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a program that the account can run; a folder below a closed one is still refused."""
+    closed, account = tmp_path / "closed", unprivileged_account()
+    closed.mkdir(mode=0o700)
+    monkeypatch.setenv("PATH", str(closed))
+    with tempfile.TemporaryDirectory() as folder:
+        give(Path(folder), account)
+        check_temporary(Path(folder), account)
+        with pytest.raises(SettingsError, match=re.escape(f"can't enter {closed}")):
+            check_temporary(closed / "below", account)

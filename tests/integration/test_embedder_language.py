@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from tests.command_line import command_line
@@ -21,7 +21,8 @@ from worker.core.ranking.fusion import MISREAD, PRIMARY_WEIGHT
 from worker.core.text.legibility import is_foreign_corpus
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
-from worker.settings.providers import USUAL_SIMILARITIES, EmbedderSettings
+from worker.jobs.query_embeddings import LanguageCheck
+from worker.settings.providers import DEFAULT_MODEL, USUAL_SIMILARITIES, EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from worker.adapters.providers.local_embedder import Encoder
     from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 LOCAL = EmbedderSettings(kind="local")
+USUAL = USUAL_SIMILARITIES[DEFAULT_MODEL]
 ENGLISH = "Why is there a low buzz when nobody plays?"
 GERMAN = "Warum brummt der Verstärker leise, wenn niemand spielt?"
 PARAGRAPH = (
@@ -115,14 +118,36 @@ def test_a_foreign_question_degrades_the_answer(engine: Engine) -> None:
     assert hybrid(engine, GERMAN, query_embedding=vector)["degraded"] == []
 
 
-def test_similarities_to_a_foreign_question_count_less(engine: Engine) -> None:
-    """By the usual deviation, which is wider there; words decide more."""
-    for question, deviation in ((ENGLISH, USUAL_SIMILARITIES), (GERMAN, USUAL_SIMILARITIES * MISREAD)):
-        first, second, *_ = hybrid(engine, question, legs=["primary"])["results"]["docs"]["chunks"]
-        nearer = first["similarity_score"] - second["similarity_score"]
-        assert first["scores"]["fused"] - second["scores"]["fused"] == pytest.approx(
-            PRIMARY_WEIGHT * nearer / deviation
-        )
+def test_a_job_reads_each_text_once_for_its_language() -> None:
+    """Though it asks for every leg and corpus, and again of what it answers."""
+    texts: list[str] = []
+
+    class German:
+        def misreads(self, text: str) -> bool:
+            texts.append(text)
+            return True
+
+    embedder = LocalEmbedder(LOCAL)
+    embedder.encoder = cast("Encoder", German())
+    language = LanguageCheck(embedder, GERMAN, USUAL)
+    assert [language.usual([PARAGRAPH]) for _ in range(2)] == [USUAL * MISREAD] * 2
+    assert language.misread([PARAGRAPH]) == ["question", "chunks"]
+    assert sorted(texts) == sorted([GERMAN, PARAGRAPH])
+
+
+def test_similarities_to_a_foreign_text_count_less(engine: Engine, admin: psycopg.Connection[Any]) -> None:
+    """By the usual deviation, which is wider for a question or a corpus of another language; words decide more."""
+    assert deviation(engine, ENGLISH) == pytest.approx(USUAL)
+    assert deviation(engine, GERMAN) == pytest.approx(USUAL * MISREAD)
+    admin.execute("UPDATE doc_embeddings SET content = %s || ' ' || id", (PARAGRAPH,))
+    assert deviation(engine, ENGLISH) == pytest.approx(USUAL * MISREAD)
+
+
+def deviation(engine: Engine, question: str) -> float:
+    """The deviation by which an answer's similarities were divided."""
+    first, second, *_ = hybrid(engine, question, legs=["primary"])["results"]["docs"]["chunks"]
+    nearer = first["similarity_score"] - second["similarity_score"]
+    return float(PRIMARY_WEIGHT * nearer / (first["scores"]["fused"] - second["scores"]["fused"]))
 
 
 def test_a_foreign_corpus_degrades_the_answer(engine: Engine, admin: psycopg.Connection[Any]) -> None:

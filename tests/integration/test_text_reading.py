@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import unicodedata
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from tests.command_line import command_line
 from tests.integration.asking import asker
 
 from worker.adapters.postgres.database import Database
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     import psycopg
 
     from worker.adapters.postgres.search import SearchResult
+    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
@@ -289,6 +292,17 @@ def test_migrate_says_how_tables_get_another_language(
     corpora = {name: corpus.model_dump() | {"language": "danish"} for name, corpus in settings.corpora.items()}
     danish = make_settings(database, corpora=corpora)
     assert not [found.text for found in examine(danish) if "is made by" in found.text]
+
+
+def test_migrate_prints_what_is_left_to_do(
+    stack: Stack, database: str, admin: Admin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A step a line, in its order; the same as JSON."""
+    steps = migrate(admin, language="danish")
+    typed = command_line(capsys, {"MIGRATION_CONNECTION_STRING": stack.postgres.dsn(database)})
+    printed = typed("migrate", "--language", "danish").stdout.splitlines()
+    assert printed == ["the schema is installed", *(f"still to do: {step}" for step in steps)]
+    assert json.loads(typed("migrate", "--language", "danish", "--json").stdout)["remaining"] == steps
 
 
 # --- columns ------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -98,18 +98,37 @@ class QueryEmbeddings:
         self._filled.check(corpora, caller, paid, seconds)
         return [*self._embedder.embed(texts, paid, seconds, dimensions, is_query=is_query)]
 
-    def usual(self, question: str, passages: Iterable[str]) -> float | None:
-        """Return the usual deviation of a question's similarities to passages, the nearest first.
+    def language_of(self, question: str) -> LanguageCheck:
+        """Return the check of a question's language, and of the passages that are found for it."""
+        return LanguageCheck(self._embedder, question, self._usual)
+
+
+class LanguageCheck:
+    """Check of one question and its nearest passages against the embedder's languages; it reads each text once.
+
+    Args:
+        embedder: the embedder.
+        question: the question, as it is embedded.
+        usual: as of `QueryEmbeddings`.
+    """
+
+    def __init__(self, embedder: Embedder, question: str, usual: float | None) -> None:
+        self._question = question
+        self._usual = usual
+        self._misreads = cache(partial(misreads, embedder))
+
+    def usual(self, passages: Iterable[str]) -> float | None:
+        """Return the usual deviation of the question's similarities to passages, the nearest first.
 
         It is wider, so that they count less, where the embedder does not know the language. None where none is known.
         """
-        if self._usual is None or not self.misread(question, passages):
+        if self._usual is None or not self.misread(passages):
             return self._usual
         return self._usual * MISREAD
 
-    def misread(self, question: str, passages: Iterable[str]) -> list[str]:
-        """Return which of a question and the nearest passages, most of them, are not of the embedder's languages."""
+    def misread(self, passages: Iterable[str]) -> list[str]:
+        """Return which of the question and the nearest passages, most of them, are not of the embedder's languages."""
         nearest = [passage[:_JUDGED] for passage in islice(passages, _NEAREST)]
-        foreign = sum(misreads(self._embedder, passage) for passage in nearest)
-        verdicts = {"question": misreads(self._embedder, question), "chunks": 2 * foreign > len(nearest)}
+        foreign = sum(map(self._misreads, nearest))
+        verdicts = {"question": self._misreads(self._question), "chunks": 2 * foreign > len(nearest)}
         return [name for name, is_misread in verdicts.items() if is_misread]

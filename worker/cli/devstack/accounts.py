@@ -88,6 +88,8 @@ def _runs_as(account: pwd.struct_passwd, command: list[str]) -> bool:
             group=account.pw_gid,
             extra_groups=[],
             cwd="/",
+            # A PATH of root's may lead through folders that are closed to the account.
+            env={**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{os.defpath}"},
         )
     except OSError:
         return False

@@ -347,11 +347,17 @@ def fit_of(leg: str, legs: Iterable[tuple[str, Sequence[float]]]) -> float:
 
 
 def weights_used(method: str, legs: Sequence[RankedLeg], weights: Mapping[str, float]) -> dict[str, float]:
-    """Return the weight of each leg in a fusion, defaults included; empty for a method without weights."""
+    """Return the weight of each leg in a fusion, defaults included; empty for a method without weights.
+
+    Where those of all legs that list a chunk are 0, as where only the context had one and has no keywords, the method's
+    defaults count.
+    """
     if method not in CONTRIBUTIONS:
         return {}
     named_weights = {**_fitted(legs, weights), **weights} if method == "weighted" else weights
-    return {leg.name: weight_of(method, leg.name, named_weights) for leg in legs}
+    used = {leg.name: weight_of(method, leg.name, named_weights) for leg in legs}
+    listing = [used[leg.name] for leg in legs if leg.candidates]
+    return {name: weight_of(method, name, {}) for name in used} if listing and not any(listing) else used
 
 
 def _fitted(legs: Sequence[RankedLeg], weights: Mapping[str, float]) -> dict[str, float]:

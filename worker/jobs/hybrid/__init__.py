@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieval_client.contract.base import LEGS
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from worker.jobs.corpora import Corpora
     from worker.jobs.hybrid.queries import CorpusQuery
     from worker.jobs.parallel_search import ParallelSearch
-    from worker.jobs.query_embeddings import QueryEmbeddings
+    from worker.jobs.query_embeddings import LanguageCheck, QueryEmbeddings
     from worker.jobs.recording import RecordedAnswer, Recording
     from worker.jobs.transforms import Transforms
     from worker.model import Principal
@@ -162,6 +161,7 @@ class HybridRetrieval:
         """Embed, search and fuse."""
         job, corpora = request.job, request.corpora
         queries = self._queries(wording, request, tracer, bill)
+        language = self._embeddings.language_of(wording.embedded)
         with tracer.stage("search") as counts:
             targets, legs = [query.target for query in corpora], leg_requests(job, wording.text, queries)
             seconds = wording.budget.left()
@@ -169,8 +169,9 @@ class HybridRetrieval:
             leg_results = search_legs(self._legs, request.caller, targets, legs, seconds, vectors=vectors)
             if request.fusion == "weighted":
                 seconds = wording.budget.left()
-                usual = partial(self._embeddings.usual, wording.embedded)
-                leg_results = scored_by_each(self._legs, request.caller, targets, legs, leg_results, seconds, usual)
+                leg_results = scored_by_each(
+                    self._legs, request.caller, targets, legs, leg_results, seconds, language.usual
+                )
             counts |= {"searches": len(targets) * len(legs)}
         failed = {leg.name: leg.error for leg in leg_results if leg.error is not None}
         if queries.contextual_error is not None:
@@ -179,20 +180,12 @@ class HybridRetrieval:
             log.warning("leg failed", leg=name, error=type(error).__name__, reason=error.message)
         with tracer.stage("fuse") as counts:
             results = [self._fused(request, query, ranked_legs(leg_results, [i])) for i, query in enumerate(corpora)]
-            misread = self._misread(request, wording, results)
+            misread = _misread(request, language, results)
             counts |= {f"misread_{text_kind}": 1 for text_kind in misread}
         if logging.getLogger("worker.hybrid").isEnabledFor(logging.DEBUG):  # a command has not configured its logs
             for corpus in results:
                 log.debug("hybrid search", corpus=corpus.query.name, **corpus.summary, keywords=list(wording.keywords))
         return HybridResult(request.fusion, wording, queries, leg_results, results, failed, misread)
-
-    def _misread(self, request: HybridRequest, wording: QueryWording, results: Sequence[CorpusResult]) -> Sequence[str]:
-        """Return what is not of the embedder's languages; nothing where the job brings its own vector."""
-        if request.vector is not None or not request.needs_vector:
-            return ()
-        return self._embeddings.misread(
-            wording.embedded, (candidate.chunk.text for corpus in results for candidate in corpus.kept)
-        )
 
     def _fused(self, request: HybridRequest, query: CorpusQuery, legs: Sequence[RankedLeg]) -> CorpusResult:
         """Fuse the legs of one corpus, and keep the best."""
@@ -248,6 +241,13 @@ class HybridRetrieval:
             candidates = self._corpora.unchanged(caller, of_record(record.pins, record.answer["scores"]))
             counts |= {"recorded": len(record.pins), "kept": len(candidates)}
         return replayed_answer(record, candidates, trace(tracer, {"method": "record"}, dict(record.models)))
+
+
+def _misread(request: HybridRequest, language: LanguageCheck, results: Sequence[CorpusResult]) -> Sequence[str]:
+    """Return what is not of the embedder's languages; nothing where the job brings its own vector."""
+    if request.vector is not None or not request.needs_vector:
+        return ()
+    return language.misread(candidate.chunk.text for corpus in results for candidate in corpus.kept)
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from worker.core.ranking.vectors import Vector
     from worker.jobs.pipeline.plan import SearchPlan
     from worker.jobs.pipeline.stages import Stages
-    from worker.jobs.query_embeddings import QueryEmbeddings
+    from worker.jobs.query_embeddings import LanguageCheck, QueryEmbeddings
     from worker.jobs.side_calls import SideCalls
     from worker.jobs.transforms import Transforms
     from worker.model import Principal
@@ -65,14 +65,14 @@ class Queries:
     """Queries for the legs of a profile.
 
     Attributes:
-        text: the transformed question.
         wanted: the legs, in order of precedence.
         budget: time for the legs, their embedding included.
+        language: checks the languages of the question and of what is found.
     """
 
-    text: str
     wanted: Sequence[LegRequest]
     budget: TimeBudget
+    language: LanguageCheck
 
 
 class QueryMaker:
@@ -132,15 +132,11 @@ class QueryMaker:
         question, vectors = self._vectors(embedded, texts, budget, corpora, caller, dimensions, stages)
         legs = self._legs(plan.profile, text, texts, question, vectors)
         stages.queries = {leg.name: leg.text for leg in legs}
-        return Queries(text, legs, budget)
+        return Queries(legs, budget, self._embeddings.language_of(embedded))
 
-    def usual(self, question: str, passages: Iterable[str]) -> float | None:
-        """Return the usual deviation of similarities; see `QueryEmbeddings.usual`."""
-        return self._embeddings.usual(question, passages)
-
-    def check_language(self, question: str, passages: Iterable[str], stages: Stages) -> None:
+    def check_language(self, language: LanguageCheck, passages: Iterable[str], stages: Stages) -> None:
         """Degrade where the question, or the nearest passages, are not of the embedder's languages."""
-        misread = self._embeddings.misread(question, passages)
+        misread = language.misread(passages)
         if misread:
             reason = f"not of the languages of {self._embeddings.name}: {', '.join(misread)}"
             stages.degrade(degraded.EMBEDDER_LANGUAGE, "embed", reason)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from retrieval_client.errors import InvalidJob
@@ -174,7 +173,8 @@ class SourceBuilder:
         with stages.stage("cut"):
             stages.keep("cut", per_corpus(stages.candidates, corpus_limits))
             stages.keep("cut", cut(stages.candidates, k))
-        self._queries.check_language(queries.text, (candidate.chunk.text for candidate in stages.candidates), stages)
+        texts = (candidate.chunk.text for candidate in stages.candidates)
+        self._queries.check_language(queries.language, texts, stages)
 
     def _models(self, plan: SearchPlan) -> dict[str, str]:
         """Return the models used, with names and versions."""
@@ -192,8 +192,7 @@ class SourceBuilder:
         vectors = plan.profile.diversity is not None and plan.profile.diversity.relevance < 1
         leg_results = search_legs(self._legs, caller, targets, queries.wanted, queries.budget.left(), vectors=vectors)
         if plan.profile.fusion == "weighted":
-            usual = partial(self._queries.usual, queries.text)
-            seconds = queries.budget.left()
+            seconds, usual = queries.budget.left(), queries.language.usual
             leg_results = scored_by_each(self._legs, caller, targets, queries.wanted, leg_results, seconds, usual)
         for request, leg in zip(queries.wanted, leg_results, strict=True):
             if leg.error is not None:

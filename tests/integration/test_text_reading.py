@@ -273,6 +273,16 @@ def test_migrate_makes_the_reference_tables_of_a_language(
     assert not [found.text for found in examine(german) if "is made by" in found.text]
 
 
+def words_of_chunks(admin: Admin) -> list[tuple[str, str]]:
+    """Columns and indexes of the words of the chunks, each with its definition."""
+    return admin.execute(
+        "SELECT attname::text, pg_get_expr(adbin, adrelid) FROM pg_attrdef JOIN pg_attribute"
+        " ON attrelid = adrelid AND attnum = adnum WHERE attname IN ('text_search', 'text_signature')"
+        " AND adrelid = 'document_chunks'::regclass UNION ALL"
+        " SELECT indexname, indexdef FROM pg_indexes WHERE indexdef LIKE '%document_chunks%text\\_s%' ORDER BY 1"
+    ).fetchall()
+
+
 def test_migrate_says_how_tables_get_another_language(
     make_settings: MakeSettings, settings: Settings, database: str, admin: Admin
 ) -> None:
@@ -283,9 +293,13 @@ def test_migrate_says_how_tables_get_another_language(
         f"public.{table} keeps the words of english"
         for table in ("document_chunks", "doc_embeddings", "example_strudels")
     ]
+    fresh = [tuple(part.replace("english", "danish") for part in row) for row in words_of_chunks(admin)]
     for step in steps:
-        admin.execute(step.partition(" run ")[2].partition(", migrate again")[0].encode())
+        command, _, rest = step.partition(" run ")[2].partition(", then ")
+        assert rest.startswith("'retrieval-worker migrate --language danish'")
+        admin.execute(command.encode())
     assert migrate(admin, language="danish") == []
+    assert words_of_chunks(admin) == fresh
     corpora = {name: corpus.model_dump() | {"language": "danish"} for name, corpus in settings.corpora.items()}
     danish = make_settings(database, corpora=corpora)
     assert not [found.text for found in examine(danish) if "is made by" in found.text]

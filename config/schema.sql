@@ -93,31 +93,27 @@ CREATE INDEX IF NOT EXISTS document_chunks_hash_idx ON public.document_chunks (c
 
 -- Full-text search, for the sparse leg: headings weigh more (A) than text (D). The configuration is named; the corpus's
 -- `language` in the settings must be the same. MAIN keeps it in the row: beside an embedding that is PLAIN, Postgres
--- would store it out of line, and fetch it for each chunk that full-text search looks at. A table that has the column
--- keeps it (docs/full-text.md).
-ALTER TABLE public.document_chunks ADD COLUMN IF NOT EXISTS text_search tsvector STORAGE MAIN GENERATED ALWAYS AS (
-  setweight(retrieval.text_vector('retrieval.english'::regconfig, coalesce(section, '')), 'A')
-  || retrieval.text_vector('retrieval.english'::regconfig, text_content)
-) STORED;
-CREATE INDEX IF NOT EXISTS document_chunks_text_idx ON public.document_chunks USING gin (text_search);
-
--- The same words as a signature, in an index that row-level security lets be used. Only new tables get it: adding it
--- writes the table and all its indexes again (docs/full-text.md).
+-- would store it out of line, and fetch it for each chunk that full-text search looks at. The same words as a signature
+-- are in an index that row-level security lets be used. A table that has the words keeps both as they are, because
+-- adding a column writes the table and all its indexes again (docs/full-text.md).
 DO $$
 BEGIN
-  IF NOT EXISTS (SELECT FROM public.document_chunks)
-     AND EXISTS (SELECT FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
-                  WHERE d.adrelid = 'public.document_chunks'::regclass AND a.attname = 'text_search'
-                    AND pg_get_expr(d.adbin, d.adrelid) LIKE '%text_vector(''retrieval.english''::regconfig%') THEN
-    ALTER TABLE public.document_chunks ADD COLUMN IF NOT EXISTS
-      text_signature bit(2048) STORAGE PLAIN GENERATED ALWAYS AS (retrieval.text_signature(
+  IF NOT EXISTS (SELECT FROM pg_attribute
+                  WHERE attrelid = 'public.document_chunks'::regclass AND attname = 'text_search') THEN
+    ALTER TABLE public.document_chunks
+      DROP COLUMN IF EXISTS text_signature,
+      ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS (
+        setweight(retrieval.text_vector('retrieval.english'::regconfig, coalesce(section, '')), 'A')
+        || retrieval.text_vector('retrieval.english'::regconfig, text_content)
+      ) STORED,
+      ADD COLUMN text_signature bit(2048) STORAGE PLAIN GENERATED ALWAYS AS (retrieval.text_signature(
         retrieval.text_vector('retrieval.english'::regconfig, coalesce(section, ''))
         || retrieval.text_vector('retrieval.english'::regconfig, text_content)
       )) STORED;
-    CREATE INDEX IF NOT EXISTS document_chunks_signature_idx
-      ON public.document_chunks (document_id) INCLUDE (id, text_signature);
+    CREATE INDEX document_chunks_signature_idx ON public.document_chunks (document_id) INCLUDE (id, text_signature);
   END IF;
 END $$;
+CREATE INDEX IF NOT EXISTS document_chunks_text_idx ON public.document_chunks USING gin (text_search);
 
 -- --- who may see what -----------------------------------------------------------------------------
 -- The wording decides the plan: each sub-select is evaluated once (an InitPlan), so that every branch can

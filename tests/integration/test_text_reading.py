@@ -276,6 +276,16 @@ def test_migrate_makes_the_reference_tables_of_a_language(
     assert not [found.text for found in examine(german) if "is made by" in found.text]
 
 
+def words_of_chunks(admin: Admin) -> list[tuple[str, str]]:
+    """Columns and indexes of the words of the chunks, each with its definition."""
+    return admin.execute(
+        "SELECT attname::text, pg_get_expr(adbin, adrelid) FROM pg_attrdef JOIN pg_attribute"
+        " ON attrelid = adrelid AND attnum = adnum WHERE attname IN ('text_search', 'text_signature')"
+        " AND adrelid = 'document_chunks'::regclass UNION ALL"
+        " SELECT indexname, indexdef FROM pg_indexes WHERE indexdef LIKE '%document_chunks%text\\_s%' ORDER BY 1"
+    ).fetchall()
+
+
 def test_migrate_says_how_tables_get_another_language(
     make_settings: MakeSettings, settings: Settings, database: str, admin: Admin
 ) -> None:
@@ -286,9 +296,13 @@ def test_migrate_says_how_tables_get_another_language(
         f"public.{table} keeps the words of english"
         for table in ("document_chunks", "doc_embeddings", "example_strudels")
     ]
+    fresh = [tuple(part.replace("english", "danish") for part in row) for row in words_of_chunks(admin)]
     for step in steps:
-        admin.execute(step.partition(" run ")[2].partition(", migrate again")[0].encode())
+        command, _, rest = step.partition(" run ")[2].partition(", then ")
+        assert rest.startswith("'retrieval-worker migrate --language danish'")
+        admin.execute(command.encode())
     assert migrate(admin, language="danish") == []
+    assert words_of_chunks(admin) == fresh
     corpora = {name: corpus.model_dump() | {"language": "danish"} for name, corpus in settings.corpora.items()}
     danish = make_settings(database, corpora=corpora)
     assert not [found.text for found in examine(danish) if "is made by" in found.text]
@@ -366,7 +380,39 @@ def test_signatures_of_texts_that_were_read_otherwise_are_not_used(settings: Set
         types = database.types["documents"]
         searched = Corpus("documents", settings.corpora["documents"], settings.search, types)
         assert (types.reading is None, searched.statements.signature) == (False, None)
-    assert [found.text for found in examine(settings) if "was not made of the words of text_search" in found.text]
+    (advice,) = [found.text for found in examine(settings) if "was not made of the words of text_search" in found.text]
+    admin.execute(advice[advice.index("ALTER TABLE") : advice.index(". It writes")].encode())
+    assert not [found.text for found in examine(settings) if "was not made of" in found.text]
+
+
+def test_the_doctor_has_one_command_for_words_and_signatures_of_before(settings: Settings, admin: Admin) -> None:
+    """It says what the command locks; words are counted then, which signatures of other words refuse."""
+    admin.execute(
+        f"{EARLIER} ALTER TABLE document_chunks ADD COLUMN text_signature bit(2048) STORAGE PLAIN GENERATED ALWAYS AS "
+        "(retrieval.text_signature(to_tsvector('english'::regconfig, text_content))) STORED"
+    )
+    add(admin, {"e1": "A naïve zither-gurdy."})
+    (advice,) = [found.text for found in examine(settings) if "SET EXPRESSION" in found.text]
+    assert "ACCESS EXCLUSIVE" in advice
+    admin.execute(advice[advice.index("ALTER TABLE") : advice.index(". It writes")].encode())
+    refresh(admin, "documents", settings.corpora["documents"])
+    assert reading(settings) == TextReading("retrieval.english", "english", is_folded=True)
+    assert not [found.text for found in examine(settings) if "SET EXPRESSION" in found.text]
+
+
+def test_the_doctor_has_the_command_for_signatures_that_are_missing(settings: Settings, admin: Admin) -> None:
+    """Where the settings map them; where they are there, it doesn't advise to add them."""
+    (leakproof,) = [found.text for found in examine(settings) if "LEAKPROOF" in found.text]
+    assert "The column text_signature narrows it. Where" in leakproof
+    admin.execute("ALTER TABLE document_chunks DROP COLUMN text_signature")
+    (missing,) = [found.text for found in examine(settings) if "LEAKPROOF" in found.text]
+    admin.execute(missing[missing.index("ALTER TABLE") : missing.index(", which writes")].encode())
+    assert leakproof in [found.text for found in examine(settings)]
+    refresh(admin, "documents", settings.corpora["documents"])
+    ((definition,),) = admin.execute(
+        "SELECT indexdef FROM pg_indexes WHERE indexdef LIKE '%(document_id) INCLUDE (id, text_signature)'"
+    ).fetchall()
+    assert "document_chunks" in definition
 
 
 def test_an_empty_table_with_a_column_of_before_gets_no_signatures_of_now(admin: Admin) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import typing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,6 +140,19 @@ def test_an_empty_caller_is_wrong_usage(name: tuple[str, ...], place: Path, capf
     for option in (one for one in command.params if one.name in CALLER and not one.multiple):
         code = main.run(COMMAND, typed(name, command, option, ""))
         assert (code, "caller" in capfd.readouterr().err.splitlines()[-1]) == (2, True)
+    assert place.is_dir()
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands() if name != ("up",)], ids=" ".join)
+def test_text_that_is_not_utf_8_is_wrong_usage(
+    name: tuple[str, ...], place: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In each argument and option that takes text, before anything is connected; those of `up` are numbers."""
+    command = dict(commands())[name]
+    hints = typing.get_type_hints(command.callback)
+    for text in (one for one in command.params if re.search(r"\bstr\b", str(hints.get(one.name)))):
+        code = main.run(COMMAND, typed(name, command, text, "\udcff\udcfe"))
+        assert (code, capfd.readouterr().err.splitlines()[-1].count("UTF-8")) == (2, 1), text.name
     assert place.is_dir()
 
 

@@ -186,8 +186,8 @@ def _remaining(
         remaining += ["run 'retrieval-worker statistics', because words were counted with their accents"]
     remaining += [
         f"{table} keeps the words of {stored_language}: where they should be of {language}, stop the workers, run "
-        f"ALTER TABLE {table} {columns}, migrate again, set the language of its corpus, and run "
-        "'retrieval-worker statistics'"
+        f"ALTER TABLE {table} {columns}, then 'retrieval-worker migrate --language {language}', set the language of "
+        "its corpus, and run 'retrieval-worker statistics'"
         for table, columns, stored_language in other_language_tables
     ]
     return remaining

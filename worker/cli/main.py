@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import signal
@@ -40,9 +41,10 @@ from worker.cli.signals import (
 )
 from worker.cli.terminal import complain, screen, show_traceback, write_text
 from worker.cli.usage import WrongUsage
+from worker.core.shape import is_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 # Click's class, wherever a release of Typer has it.
 _UsageError: Any = typer.BadParameter.__base__
@@ -90,6 +92,25 @@ for command in (
     cli.command()(command)
 cli.add_typer(runs.runs, name="runs")
 cli.add_typer(dead.dead, name="dead")
+
+
+def _with_checked_texts(callback: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a command refuse texts that neither Postgres nor an embedder takes. A path may have any bytes."""
+
+    @functools.wraps(callback)
+    def checked(**values: Any) -> Any:
+        for name, value in values.items():
+            texts = value if isinstance(value, list | tuple) else (value,)
+            if not all(is_storable(text) for text in texts if isinstance(text, str)):
+                raise typer.BadParameter("expected text in UTF-8", param_hint=name)
+        return callback(**values)
+
+    return checked
+
+
+for application in (cli, runs.runs, dead.dead):
+    for registered in application.registered_commands:
+        registered.callback = registered.callback and _with_checked_texts(registered.callback)
 
 
 def main() -> None:

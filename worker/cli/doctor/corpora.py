@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -241,9 +242,7 @@ def _full_text(
     if column is None:
         reading = types.reading or TextReading(corpus.language, corpus.language)
         commands = "; ".join(
-            f"ALTER TABLE {holder} ADD COLUMN text_search tsvector STORAGE MAIN GENERATED ALWAYS AS "
-            f"({reading.vector(sql.SQL(text)).as_string(connection)}) STORED; "
-            f"CREATE INDEX ON {holder} USING gin (text_search)"
+            _added(holder, _words("text_search", reading.vector(sql.SQL(text)).as_string(connection)))
             for holder, text in holders
         )
         commands = commands or f"Add one to the table that holds the column {corpus.columns.text}"
@@ -255,6 +254,10 @@ def _full_text(
             f"{commands}{below}; then {mapping_step} columns.text_search (docs/full-text.md)",
         )
         return
+    signature = corpus.columns.text_signature
+    signatures = {}
+    if signature and signature in types.columns:
+        signatures = dict(_holders(connection, corpus, table, signature))
     for holder, holder_column in holders:
         if not _has_index(connection, holder, "gin"):
             (kind,) = connection.execute(_IS_PARTITIONED, (holder,)).fetchone() or (False,)
@@ -275,46 +278,142 @@ def _full_text(
                 f"{subject.replace(' ', '.').replace('corpus', 'corpora')}.language = "
                 f'"{languages[0]}", or make the column by {corpus.language}',
             )
-        yield from _unfolded(connection, subject, holder, holder_column, made_by)
-    if types.reading is not None and not types.reading.signature_fits:
-        signature = corpus.columns.text_signature
-        yield Finding(
-            "advice",
-            subject,
-            f"{signature} was not made of the words of {column}, and is not used: full-text search reads all chunks. "
-            f"Make it by retrieval.text_signature of the expression of {column} (docs/full-text.md)",
-        )
-    if not corpus.public and not is_leakproof(connection):
-        yield Finding(
-            "advice",
-            subject,
-            "full-text search can't use its index under row-level security, because an error or the time that @@ takes "
-            "could in theory reveal rows that a caller may not see. A column of signatures narrows it. Where that is "
-            f"acceptable, a superuser may run: {LEAKPROOF}; then restart the workers (docs/full-text.md)",
-        )
+        yield from _unfolded(connection, subject, holder, corpus, holder_column, signatures.get(holder, ""))
+    columns = {holder: (holder_column, signatures.get(holder, "")) for holder, holder_column in holders}
+    yield from _signature_findings(connection, subject, corpus, types, columns, below)
+
+
+@dataclass(frozen=True, slots=True)
+class _GeneratedColumn:
+    """A generated column of full-text search, as SQL.
+
+    Attributes:
+        name: its name in the table that holds it.
+        kind: type and storage.
+        expression: what it is made of.
+        index: method and columns of its index.
+    """
+
+    name: str
+    kind: str
+    expression: str
+    index: str
+
+
+def _words(name: str, expression: str) -> _GeneratedColumn:
+    return _GeneratedColumn(name, "tsvector STORAGE MAIN", expression, f"USING gin ({name})")
+
+
+def _signature(
+    connection: psycopg.Connection[Any], corpus: CorpusSettings, name: str, expression: str
+) -> _GeneratedColumn:
+    """Describe the signatures of words, in an index that begins with the column that most policies narrow by."""
+    columns = corpus.columns
+    narrowing, chunk_id = (
+        quoted_name(connection, column) for column in (corpus.tenant_column or columns.document_id, columns.id)
+    )
+    index = f"({narrowing}) INCLUDE ({chunk_id}, {name})"
+    return _GeneratedColumn(name, "bit(2048) STORAGE PLAIN", f"retrieval.text_signature({expression})", index)
+
+
+def _added(holder: str, *columns: _GeneratedColumn) -> str:
+    """Return the commands that add columns to a table."""
+    actions = ", ".join(
+        f"ADD COLUMN {column.name} {column.kind} GENERATED ALWAYS AS ({column.expression}) STORED" for column in columns
+    )
+    indexes = "".join(f"; CREATE INDEX ON {holder} {column.index}" for column in columns)
+    return f"ALTER TABLE {holder} {actions}{indexes}"
+
+
+def _remade(connection: psycopg.Connection[Any], holder: str, *columns: _GeneratedColumn) -> str:
+    """Return the commands that make columns of a table again, and how they stop searches."""
+    if connection.info.server_version >= _SETS_EXPRESSION:
+        actions = ", ".join(f"ALTER COLUMN {column.name} SET EXPRESSION AS ({column.expression})" for column in columns)
+        commands = f"ALTER TABLE {holder} {actions}"
+    else:
+        dropped = ", ".join(f"DROP COLUMN {column.name}" for column in columns)
+        commands = f"ALTER TABLE {holder} {dropped}; {_added(holder, *columns)}"
+    return f"{commands}. It {_REWRITES}; then run 'retrieval-worker statistics' and restart the workers ({_GUIDE})"
+
+
+_GUIDE = "docs/full-text.md"
+_REWRITES = "writes the table and its indexes again under an ACCESS EXCLUSIVE lock, for which its searches wait"
 
 
 def _unfolded(
-    connection: psycopg.Connection[Any], subject: str, holder: str, column: str, made_by: str
+    connection: psycopg.Connection[Any], subject: str, holder: str, corpus: CorpusSettings, column: str, signature: str
 ) -> Iterator[Finding]:
-    """Report a column of words that was made before `migrate` installed the folding of texts, or without it."""
+    """Report a column of words that was made before `migrate` installed the folding of texts, or without it.
+
+    Args:
+        connection: the doctor's.
+        subject: the corpus.
+        holder: the table.
+        corpus: the corpus's settings.
+        column: its column of words.
+        signature: its column of their signatures; empty without one.
+    """
+    made_by = _expression(connection, holder, column)
     names = sorted({*_UNFOLDED.findall(made_by)})
     if not names or connection.execute(_HAVE_OWN, {"names": names}).fetchone() != (True,):
         return
     expression = _UNFOLDED.sub(r"retrieval.text_vector('retrieval.\1'::regconfig", made_by)
-    if connection.info.server_version >= _SETS_EXPRESSION:
-        command = f"ALTER TABLE {holder} ALTER COLUMN {column} SET EXPRESSION AS ({expression})"
-    else:
-        command = (
-            f"ALTER TABLE {holder} DROP COLUMN {column}; ALTER TABLE {holder} ADD COLUMN {column} tsvector "
-            f"STORAGE MAIN GENERATED ALWAYS AS ({expression}) STORED; CREATE INDEX ON {holder} USING gin ({column})"
-        )
+    signatures = [_signature(connection, corpus, signature, expression)] if signature else []
     yield Finding(
         "advice",
         subject,
         f"{column} has words as they are written, accents and widths included, and none of texts without spaces: "
-        f"{command}. It writes the table again. Do the same to a column of signatures, then run 'retrieval-worker "
-        "statistics' and restart the workers (docs/full-text.md)",
+        + _remade(connection, holder, _words(column, expression), *signatures),
+    )
+
+
+def _signature_findings(
+    connection: psycopg.Connection[Any],
+    subject: str,
+    corpus: CorpusSettings,
+    types: CorpusTypes,
+    holders: dict[str, tuple[str, str]],
+    below: str,
+) -> Iterator[Finding]:
+    """Report signatures that are missing or of other words, and how else full-text search gets an index.
+
+    Args:
+        connection: the doctor's.
+        subject: the corpus.
+        corpus: its settings.
+        types: its columns.
+        holders: by the table that holds them, its columns of words and of signatures; an empty name without these.
+        below: of a view: where its columns have these names.
+    """
+    mapped = corpus.columns.text_signature
+    expressions = {holder: _expression(connection, holder, column) for holder, (column, _) in holders.items()}
+    name = quoted_name(connection, mapped or "text_signature")
+    columns = {
+        holder: _signature(connection, corpus, holders[holder][1] or name, expression)
+        for holder, expression in expressions.items()
+        if expression
+    }
+    if types.reading is not None and not types.reading.signature_fits:
+        commands = "; ".join(_remade(connection, holder, column) for holder, column in columns.items())
+        yield Finding(
+            "advice",
+            subject,
+            f"{mapped} was not made of the words of {corpus.columns.text_search}, and is not used: full-text search "
+            f"reads all chunks: {commands + below if commands else _GUIDE}",
+        )
+    if corpus.public or is_leakproof(connection):
+        return
+    narrowed = f"The column {mapped} narrows it"
+    if mapped not in types.columns:
+        commands = "; ".join(_added(holder, column) for holder, column in columns.items())
+        missing = f"The column {mapped}, which the settings map, is missing; it" if mapped else "A column of signatures"
+        narrowed = f"{missing} would narrow it: {f'{commands}{below}, which {_REWRITES}' if commands else _GUIDE}"
+    yield Finding(
+        "advice",
+        subject,
+        "full-text search can't use its index under row-level security, because an error or the time that @@ takes "
+        f"could in theory reveal rows that a caller may not see. {narrowed}. Where that is "
+        f"acceptable, a superuser may run: {LEAKPROOF}; then restart the workers ({_GUIDE})",
     )
 
 

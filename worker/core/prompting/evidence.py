@@ -56,8 +56,8 @@ def evidence(questions: Iterable[str], texts: Sequence[str], similarities: Seque
         similarities: of each source to the question, -1 to 1.
     """
     question, *wider = questions
-    asked = codes(question)
-    names = [not asked or any(code in _squeezed(text) for code in asked) for text in texts]
+    question_codes = codes(question)
+    names = [not question_codes or any(code in _squeezed(text) for code in question_codes) for text in texts]
     return max(_evidence(version, texts, similarities, names) for version in (question, *wider))
 
 

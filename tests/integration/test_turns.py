@@ -77,15 +77,15 @@ def test_a_lone_message_of_another_caller_is_next_but_one_whatever_the_backlog(
         assert "b" in {letter_of(message.raw) for message in claims.take(LIMIT)}
 
 
-def test_claims_are_short_only_for_a_while_after_a_new_caller(
+def test_claims_are_short_only_for_a_while_after_a_lone_message(
     broker: redis.Redis, process: Callable[..., Claims]
 ) -> None:
-    """Its next message waits for no long bundle, and a steady backlog of a few callers is taken in long ones."""
+    """Its caller's next one waits for no long bundle, and the backlog of a few callers is taken in long ones."""
     for letter in "ab":
         send(broker, letter, FLOOD)
     claims = process(turn_of=letter_of)
     while broker.llen(QUEUE) > 1:
-        claims.take(LIMIT)
+        assert len(claims.take(LIMIT)) == LIMIT
     for _ in range(2):
         send(broker, "c", 1)
         sizes = [len(claims.take(LIMIT)) for _ in range(100)]

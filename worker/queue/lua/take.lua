@@ -4,14 +4,15 @@
 --
 -- Takes what has had its turn, at the queue's right end; then one message of each caller in turn; then of the queue. Its
 -- messages are not taken but gathered if there are callers, or more than ARGV 1. The next call sorts them by caller.
--- A new caller is next, and ends a claim soon. Who was served is a caller until its next turn, without messages too.
+-- A new caller is next; with one message, it ends a claim soon, and the next ones are short. Who was served is a caller
+-- until its next turn, without messages too.
 -- Whatever waits, one message of it stands in the queue: whoever waits for the queue is woken.
 --
 -- KEYS: 1 key of the owner that takes; 2 queue; 3 list that it takes to; 4 list whose messages are all answered;
 --       5 hash of counts; 6 sorted set of the callers, each the list of its messages, by the numbers of their turns: of a
 --       new one, half below all others; 7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that
---       have had their turn; 'short', claims that take few, because a new caller came while others waited; then the lists
---       of the callers of gathered messages
+--       have had their turn; 'short', claims that take few, because a new caller had one message while others waited; then
+--       the lists of the callers of gathered messages
 -- ARGV: 1 most messages (0: acknowledge only); 2 most bytes of a message (a longer one becomes an excerpt);
 --       3 bytes after which no more is taken, four times as many are gathered; 4 most messages of a short claim, more if there are many callers;
 --       5 most to gather (0: none); 6 messages that were taken when others were gathered; then for each of these, the
@@ -72,7 +73,7 @@ local function serve(use)
         if use(caller) then
             sorted = sorted - 1
             redis.call('ZADD', KEYS[6], math.floor(turn) + 1, caller)
-            if turn % 1 > 0 then
+            if turn % 1 > 0 and redis.call('EXISTS', caller) == 0 then
                 most = math.min(most, #taken + many)
                 if callers > 1 then short = SHORT_CLAIMS end
             end

@@ -371,7 +371,7 @@ def main(
         judged, first = judge_all(model, sets(), FUSIONS)
         publish(report(judged, first), folder, "fusion.md")
         return
-    judged, _ = judge_all(model, [labelled for labelled in sets() if labelled.name in MULTILINGUAL[model]])
+    judged, _ = judge_all(model, [labelled for labelled in sets() if labelled.name in MULTILINGUAL.get(model, PUBLIC)])
     publish(f"{by_system(judged)}\n\n{against_better_leg(judged)}", folder, f"fusion_{model}.md")
 
 

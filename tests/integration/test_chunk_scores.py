@@ -96,13 +96,16 @@ def test_coverage_is_whole_where_the_whole_query_matches(scored: Scored) -> None
     assert {*scored.scores("drone -zither", web_search=True)} == {"s2"}
 
 
-def test_words_that_no_chunk_has_take_nothing_from_the_coverage(scored: Scored, admin: psycopg.Connection[Any]) -> None:
-    """They tell no chunk from another, also not the one that has the identifier which is asked for."""
+def test_of_a_query_with_a_code_words_that_no_chunk_has_do_not_count(
+    scored: Scored, admin: psycopg.Connection[Any]
+) -> None:
+    """The chunk with the code comes first, and would lack them; other questions say much that no chunk repeats."""
     admin.execute("UPDATE document_chunks SET text_content = 'Ticket INC-4711: drone.' WHERE id = 's2'")
     refresh(admin, "documents", scored.corpus.settings)
     covered = {chunk_id: chunk.coverage for chunk_id, chunk in scored.scores("happened occurred INC-4711").items()}
     assert covered["s2"] == pytest.approx(0.8)
     assert scored.scores("happened zither INC-4711")["s2"].coverage < 0.8
+    assert scored.scores("happened occurred drone")["s2"].coverage < 0.8
 
 
 def test_a_chunk_without_an_embedding_has_no_similarity(scored: Scored, admin: psycopg.Connection[Any]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from worker.adapters.postgres.fulltext import text_values
 from worker.adapters.postgres.fulltext_sql import scores_of_given
+from worker.core.text.codes import codes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +57,8 @@ class GivenChunks:
         values = statements.given_values(self.ids)
         if isinstance(self.query, str):
             text = text_values(self.query, web_search=self.web_search)
-            return scores_of_given(statements), {**values, **text, "k": len(self.ids)}
+            named = {"names_code": bool(codes(str(text["text"]))), "k": len(self.ids)}
+            return scores_of_given(statements), {**values, **text, **named}
         return statements.distances, {**values, "query": self.query}
 
 

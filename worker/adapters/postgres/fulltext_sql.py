@@ -275,9 +275,10 @@ WITH {parsed}, {given}
 SELECT id::text, score,
        CASE WHEN document @@ (SELECT strict FROM parsed) THEN 1
             ELSE {scattered} * (SELECT round((sum(idf) FILTER (WHERE document @@ query)
-                                              / sum(idf) FILTER (WHERE holding > 0 OR document @@ query)) * 1e9) / 1e9
-                                  FROM (SELECT query, idf, CASE WHEN EXISTS (SELECT FROM statistics) THEN holding
-                                                                ELSE 1 END AS holding FROM words) AS words) END
+                                              / sum(idf) FILTER (WHERE is_there OR document @@ query)) * 1e9) / 1e9
+                                  FROM (SELECT query, idf, holding > 0 OR NOT %(names_code)s
+                                               OR NOT EXISTS (SELECT FROM statistics) AS is_there FROM words) AS words)
+            END
   FROM {ranked} AS ranked
   JOIN (SELECT c.{key} AS id, {document} AS document FROM {table} AS c WHERE {is_given}) AS chunk USING (id)
 """
@@ -310,9 +311,9 @@ def scores_of_given(corpus: Statements) -> bytes:
     """Compose the statement for the BM25 scores of given chunks, whichever of the query's words they have.
 
     Its rows are (id as text, score, coverage) of the visible ones with any word. Coverage is 1 where the whole query
-    matches, else `_SCATTERED` times the share of its words, weighted by idf; words that no chunk of the corpus has do
-    not count, because they tell none from another. Its parameters are those of
-    `Statements.given_values`, `text_values`, and ``k``, the number of ids.
+    matches, else `_SCATTERED` times the share of its words, weighted by idf. Words that no chunk of the corpus has do
+    not count in a query that names a code: the chunk with the code would lack them.
+    Its parameters are those of `Statements.given_values`, `text_values`, ``names_code``, and ``k``, the number of ids.
     """
     where = [corpus.is_given, sql.SQL(_NOT_EXCLUDED).format(document=document(corpus.settings, corpus.reading))]
     return corpus.cached(

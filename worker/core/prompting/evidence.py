@@ -10,12 +10,11 @@ codes is about another one, however alike, and is no evidence.
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING
 
 from worker.core.ranking.bm25 import idf
+from worker.core.text.codes import codes, without_marks
 from worker.core.text.terms import terms
-from worker.core.text.words import folded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,12 +27,6 @@ LENGTH, LONGEST = 0.03, 8
 
 UNSEEN_TEXTS = 10
 """Texts without any word that count beside the sources: of one source alone no word would be rare."""
-
-# Letters before a digit, in one run: `INC-4711`, `v7.3`, `0x6C79`; neither an amount (`12mm`) nor a date. In other
-# alphabets than this one, endings or whole sentences would follow without a blank.
-_RUN = re.compile(r"[a-z0-9][a-z0-9._/:-]*+")
-_LETTER_THEN_DIGIT = re.compile(r"[^a-z]*+[a-z]\D*+\d")
-_MARKS = re.compile(r"[\W_]++")
 
 _PLACES = 12
 """Decimal places of a result: the last bit of a logarithm may differ between machines."""
@@ -57,22 +50,8 @@ def evidence(questions: Iterable[str], texts: Sequence[str], similarities: Seque
     """
     question, *wider = questions
     question_codes = codes(question)
-    names = [not question_codes or any(code in _squeezed(text) for code in question_codes) for text in texts]
+    names = [not question_codes or any(code in without_marks(text) for code in question_codes) for text in texts]
     return max(_evidence(version, texts, similarities, names) for version in (question, *wider))
-
-
-def codes(question: str) -> frozenset[str]:
-    """Return the codes that a question names, folded, without marks.
-
-    >>> sorted(codes("Is INC-4711 older than v7.3, the 12mm bolt or 2025-05-01?"))
-    ['inc4711', 'v73']
-    """
-    runs = _RUN.findall(folded(question, "NFKC"))
-    return frozenset(_MARKS.sub("", run) for run in runs if _LETTER_THEN_DIGIT.match(run))
-
-
-def _squeezed(text: str) -> str:
-    return _MARKS.sub("", folded(text, "NFKC"))
 
 
 def _evidence(question: str, texts: Sequence[str], similarities: Sequence[float], names: Sequence[bool]) -> float:

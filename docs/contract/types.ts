@@ -850,7 +850,8 @@ export interface ReplayedChunk {
  * - An embedding of only zeros.
  * - Base64 of a NaN or an infinity.
  * - Two `searches` of one corpus.
- * - `weights` of 0 for each leg that searches; `contextual` does only with a `context`.
+ * - `weights` of 0 for each leg that searches, but for `fusion` `similarity`; `contextual` searches only with a
+ * `context`.
  * - A string or a field name with a lone surrogate (the escape `\ud800` alone). A pattern for it compiles in some
  * engines only; most parsers refuse it themselves.
  * - Objects and lists nested more than 32 deep.

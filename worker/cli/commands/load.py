@@ -13,6 +13,7 @@ from worker.cli.commands.install import AdminDsn, admin_connection
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
 from worker.cli.terminal import complain, console, progress, screen, write_json
 from worker.cli.usage import WrongUsage
+from worker.core.shape import is_storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,9 +131,16 @@ def load(
 
 
 def _document_root(root: Path) -> str:
-    """Return the beginning of the ids of a folder's documents, or the id of a file's."""
+    """Return the beginning of the ids of a folder's documents, or the id of a file's.
+
+    Raises:
+        WrongUsage: it is not in UTF-8, so that no id can be made of it.
+    """
     path = root.absolute()
-    return path.name if root.is_dir() else path.relative_to(path.parent.parent).as_posix()
+    name = path.name if root.is_dir() else path.relative_to(path.parent.parent).as_posix()
+    if not is_storable(name):
+        raise WrongUsage(f"{name}: its name is not in UTF-8, and ids of documents begin with it")
+    return name
 
 
 def _window(embedder: Embedder, columns: Sequence[str]) -> Window:

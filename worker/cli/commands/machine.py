@@ -13,6 +13,8 @@ import typer
 
 from worker.cli.terminal import complain, console, screen, styled
 
+KIND = "EMBEDDER__KIND"
+
 
 def _bounds(autoscale: str) -> str:
     """Check what Celery would refuse again and again, in a worker that is restarted each time."""
@@ -70,9 +72,10 @@ def up(
     _say_unused()
     with held_signals(), contextlib.ExitStack() as running:
         stack = running.enter_context(local_stack(data.resolve(), durable=True))
-        chosen = any(name.startswith("EMBEDDER__") for name in own_environment)
-        kind = demonstration.install_sample(stack, console, load_unconnected().embedder if chosen else None).kind
-        shipped = {"TRUST_QUEUE": "true", "ARTIFACTS__URL": str(stack.root / "artifacts"), "EMBEDDER__KIND": kind}
+        kind = demonstration.install_sample(
+            stack, console, load_unconnected().embedder, choose_kind=KIND not in own_environment
+        ).kind
+        shipped = {"TRUST_QUEUE": "true", "ARTIFACTS__URL": str(stack.root / "artifacts"), KIND: kind}
         environment = stack_environment(stack, **{**shipped, **own_environment})
         log = stack.root / "worker.log"
         password = secrets.token_urlsafe(12)
@@ -118,8 +121,11 @@ def _say_unused() -> None:
 
 
 def _say_how(stack: Any, url: str, password: str, log: Path, settings: dict[str, str], pages: str) -> None:
-    kind, trust, artifacts = (
-        shlex.quote(settings[name]) for name in ("EMBEDDER__KIND", "TRUST_QUEUE", "ARTIFACTS__URL")
+    trust, artifacts = (shlex.quote(settings[name]) for name in ("TRUST_QUEUE", "ARTIFACTS__URL"))
+    embedder = " ".join(
+        f"RETRIEVAL_WORKER_{name}={shlex.quote(value)}"
+        for name, value in sorted(settings.items())
+        if name.startswith("EMBEDDER__") and name != "EMBEDDER__API_KEY"  # a secret is not shown
     )
     broker, results = stack.redis.urls("producer")
     worker_broker, worker_results = stack.redis.urls("worker")
@@ -136,7 +142,7 @@ def _say_how(stack: Any, url: str, password: str, log: Path, settings: dict[str,
 """,
             ("Send a job", "bold"),
             f""" (any caller of the sample: alice, bob, carol)
-  export CELERY_BROKER_URL={broker} CELERY_RESULT_BACKEND={results} RETRIEVAL_WORKER_EMBEDDER__KIND={kind}
+  export CELERY_BROKER_URL={broker} CELERY_RESULT_BACKEND={results} {embedder}
   export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE={trust}
   export MIGRATION_CONNECTION_STRING={stack.postgres.dsn()} RETRIEVAL_WORKER_ARTIFACTS__URL={artifacts}
   retrieval-worker query "What causes the hum on channel 18?" --as alice --record song-1 r1
@@ -155,7 +161,7 @@ or in any language: docs/backends.md
 """,
             ("Check it, or start another worker", "bold"),
             f""" (as Redis user worker, in a shell of its own: the user above only sends jobs)
-  export CELERY_BROKER_URL={worker_broker} CELERY_RESULT_BACKEND={worker_results} RETRIEVAL_WORKER_EMBEDDER__KIND={kind}
+  export CELERY_BROKER_URL={worker_broker} CELERY_RESULT_BACKEND={worker_results} {embedder}
   export DATABASE_CONNECTION_STRING={stack.postgres.dsn(user="retrieval_worker")} RETRIEVAL_WORKER_TRUST_QUEUE={trust}
   export RETRIEVAL_WORKER_ARTIFACTS__URL={artifacts}
   retrieval-worker doctor

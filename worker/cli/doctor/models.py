@@ -115,6 +115,7 @@ def embedder_findings(settings: Settings, caller: Principal | None = None) -> It
         with translated_errors(), connected(dsn) as connection, contextlib.ExitStack() as opened:
             database = None if caller is None else opened.enter_context(contextlib.closing(Database(settings)))
             recorded = stored(connection, settings.corpora)
+            hint = " (--as names a caller)" if caller is None else ""
             for name, corpus in settings.corpora.items():
                 subject = f"corpus {name}"
                 if not corpus.compare_embedder:
@@ -125,10 +126,10 @@ def embedder_findings(settings: Settings, caller: Principal | None = None) -> It
                 else:
                     rows = sample_for(database, settings, name, caller, _SECONDS, _ROWS)
                 compared = _compared(subject, embedder, recorded[name]) if name in recorded else None
-                compared = compared or _sampled(subject, embedder, rows)
+                compared = compared or _sampled(subject, embedder, rows, hint)
                 yield compared
                 if compared.level == "ok":
-                    yield from _told_apart(subject, embedder, rows)
+                    yield from _told_apart(subject, embedder, rows, hint)
                 if compared.level == "ok" and isinstance(embedder, LocalEmbedder):
                     yield from _cut(subject, embedder, rows)
 
@@ -139,11 +140,11 @@ def _compared(subject: str, embedder: Embedder, recorded: EmbedderIdentity) -> F
     return Finding("problem", subject, f"jobs can't search it by text: {difference(embedder, recorded)}")
 
 
-def _told_apart(subject: str, embedder: Embedder, rows: StoredSample) -> Iterator[Finding]:
+def _told_apart(subject: str, embedder: Embedder, rows: StoredSample, hint: str) -> Iterator[Finding]:
     """Report a model that does not find chunks by sentences of their own, for which no labels are needed."""
     if len(rows.texts) < _ROWS / 2:
         text = f"too few rows with text and vector are visible to tell whether {embedder.name} knows their language"
-        yield Finding("ok", subject, f"{text} (--as names a caller)")
+        yield Finding("ok", subject, f"{text}{hint}")
         return
     illegible = [misreads(embedder, text) for text in rows.texts]
     if is_foreign_corpus(illegible):
@@ -188,12 +189,12 @@ def longest_sentence(text: str) -> str:
     return max(_ENDS.split(text), key=len).strip()
 
 
-def _sampled(subject: str, embedder: Embedder, rows: StoredSample) -> Finding:
+def _sampled(subject: str, embedder: Embedder, rows: StoredSample, hint: str) -> Finding:
     """Compare stored vectors of a table that others filled with those that the settings' embedder makes."""
     embedder_name = f"{embedder.name} {embedder.version}"
     doubt = f"it is not recorded which embedder made its vectors, and {embedder_name} embeds queries"
     if not rows.texts:
-        return Finding("advice", subject, f"{doubt}: no row with text and vector is visible (--as names a caller)")
+        return Finding("advice", subject, f"{doubt}: no row with text and vector is visible{hint}")
     width = rows.vectors.shape[1]
     own_vectors = embedder.embed(rows.texts, dimensions=width)
     median_cosine = float(np.median(cosines(own_vectors, rows.vectors)))

@@ -141,7 +141,7 @@ def notes(evaluation: Evaluation) -> list[str]:
     if documents:
         sentences.append(f"{_count(documents)} judged by documents: a document has the rank of its best chunk")
     for code, count in sorted(_degraded(evaluation).items()):
-        sentences.append(f"{_count(count)} answered without {code}")
+        sentences.append(f"{_count(count)} answered degraded: {code}")
     return sentences
 
 

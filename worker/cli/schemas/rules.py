@@ -115,7 +115,8 @@ UNSAID: dict[type[Part], dict[str, str]] = {
     RetrieveHybrid: {
         **_VECTORS,
         "once": (_ONCE := "Two `searches` of one corpus."),
-        "weightless": "`weights` of 0 for each leg that searches; `contextual` does only with a `context`.",
+        "weightless": "`weights` of 0 for each leg that searches, but for `fusion` `similarity`; `contextual` searches "
+        "only with a `context`.",
     },
     RunPipeline: {
         "once": _ONCE,

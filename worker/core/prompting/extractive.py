@@ -222,7 +222,8 @@ def _sentences(index: int, source: Source) -> Iterator[_Sentence]:
         line = source.text[unit.start : unit.end]
         text = without_marker(line)
         paragraph = None if unit.is_row else unit.paragraph
-        is_heading = unit.is_heading or line in {source.title, source.heading}
+        is_sentence = unit.is_whole and not unit.is_row
+        is_heading = unit.is_heading or (line in {source.title, source.heading} and not is_sentence)
         yield _Sentence(index, place, paragraph, text, frozenset(terms(text)), unit.is_whole, is_heading)
 
 

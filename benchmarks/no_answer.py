@@ -22,7 +22,7 @@ from benchmarks.labelled_sets import SETS, loaded
 
 from synthetic.progress import steps
 from worker.core.prompting.evidence import evidence
-from worker.core.prompting.extractive import whole_text
+from worker.core.prompting.extractive import says_something, whole_text
 from worker.core.ranking.fusion import identity, weighted
 from worker.jobs.pipeline.synthesis import source_of
 from worker.settings.providers import DEFAULT_MODEL, LEAST_EVIDENCE
@@ -117,8 +117,10 @@ def _values(one: Asked, paths: Mapping[str, str]) -> tuple[float, float]:
     sources = weighted(one.legs)[:SOURCES]
     dense = one.legs[0].score_list.known
     similarities = [dense.get(identity(source), -1.0) for source in sources]
-    texts = [whole_text(source_of(source, paths)) for source in sources]
-    return max(similarities), evidence([one.query.question], texts, similarities)
+    shown = [source_of(source, paths) for source in sources]
+    telling = [i for i, source in enumerate(shown) if says_something(source)]
+    texts = [whole_text(shown[i]) for i in telling]
+    return max(similarities), evidence([one.query.question], texts, [similarities[i] for i in telling])
 
 
 def threshold(judged: Sequence[Judged], rule: str) -> float:

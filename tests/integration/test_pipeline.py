@@ -499,6 +499,23 @@ def test_only_whole_sources_that_fit_the_budget_get_a_label(
     assert beyond == {*ids(answer)} - labelled
 
 
+def test_a_question_longer_than_the_budget_is_answered(engine: Engine) -> None:
+    """Sources have half of the budget, whatever the question takes."""
+    answer = ask(engine, question=f"{HUM} {'Please tell me. ' * 2_500}")
+    assert answer["status"] == "ok"
+    assert answer["answer"]
+    assert answer["package"]["source_labels"]
+
+
+def test_sources_of_which_none_fits_are_said(open_engine: Callable[..., Engine], settings: Settings) -> None:
+    """So `empty` beside candidates has a reason."""
+    mode = {**settings.modes["grounded"].model_dump(), "budget_tokens": 100}
+    answer = ask(open_engine(modes={"grounded": mode}), question=f"{HUM} {'Please tell me. ' * 40}")
+    assert answer["status"] == "empty"
+    assert {chunk_id for (_, chunk_id), reason in leavers(answer).items() if reason == "beyond budget"} == {*ids(answer)}
+    assert answer["trace"]["warnings"] == ["context: no source fits into the budget"]
+
+
 @pytest.mark.parametrize("profile", ["dense", "hybrid_rrf", "dense_rerank"])
 @pytest.mark.parametrize("mode", ["grounded", "code", "lyrics", "extraction"])
 def test_every_candidate_is_a_source_or_left_for_a_reason(engine: Engine, mode: str, profile: str) -> None:

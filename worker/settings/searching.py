@@ -199,7 +199,7 @@ class ModeSettings(Section):
         profile: Name of a profile; a job may name another.
         k: Number of sources.
         instructions: Instructions to the model.
-        budget_tokens: Tokens of the context block.
+        budget_tokens: Tokens of the context block. Sources have half of them, however long the question is.
         remote: Remote sources to query as well.
         show_context: Show the model the context that the user works on.
         history_turns: Turns of the conversation in the context block, if the server stores none.

@@ -8,7 +8,7 @@ from tests.unit.growth import assert_linear
 from worker.core.citations.answering import check_answer
 from worker.core.citations.labels import LabelReading
 from worker.core.prompting.context import LabelledSource, Source
-from worker.core.prompting.extractive import NO_ANSWER, answer, code_answer
+from worker.core.prompting.extractive import NO_ANSWER, answer, code_answer, says_something
 
 QUESTION = "Does phantom power harm a ribbon?"
 pieces = st.sampled_from(
@@ -178,6 +178,51 @@ def test_a_heading_helps_the_sentences_under_it() -> None:
         == "Never switch power on here. [S2]"
     )
     assert answer(QUESTION, labelled(Source("Store it well and dry.", heading="Phantom and ribbon harm"))) == NO_ANSWER
+
+
+MANUAL = [
+    Source(
+        "Ferry manual\n\nContents\n\nLife rafts ...... 7\n\nCaptain's authority ...... 15", "manual.md", "Ferry manual"
+    ),
+    Source("2. Life rafts\n\nThere are six life rafts. Each raft holds 25 persons.", "manual.md", "2. Life rafts"),
+    Source(
+        "4. Captain's authority\n\nThe captain decides on departure in fog:\n\nvisibility under 200 m: no departure\n\n"
+        "visibility 200 m to 500 m: departure at half speed\n\nThe captain's list of duties:\n\nCheck the manifest."
+        "\n\nTest the radio on channel 16.\n\nSign the log.",
+        "manual.md",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How many life rafts are there?", "There are six life rafts. [S2] Each raft holds 25 persons. [S2]"),
+        (
+            "Is departure possible at 300 m visibility?",
+            "visibility under 200 m: no departure [S3]\n\nvisibility 200 m to 500 m: departure at half speed [S3]",
+        ),
+        (
+            "What are the captain's duties?",
+            "Check the manifest. [S3]\n\nTest the radio on channel 16. [S3]\n\nSign the log. [S3]",
+        ),
+        ("Where is the ferry manual?", NO_ANSWER),
+    ],
+)
+def test_what_stands_under_a_heading_answers_and_never_the_heading(question: str, expected: str) -> None:
+    """The rows below an introduction do that has most of the question, though they share no word with it."""
+    assert answer(question, labelled(*MANUAL)) == expected
+
+
+def test_a_contents_page_says_nothing() -> None:
+    assert [says_something(source) for source in MANUAL] == [False, True, True]
+    assert not says_something(Source("Life rafts", title="Life rafts"))
+
+
+def test_a_line_of_a_log_answers_alone() -> None:
+    log = [f"2026-03-0{i}T0{i}:10:10Z ERROR pump-{i} firmware 7.3.{i} loaded" for i in range(1, 9)]
+    said = answer("Which firmware was loaded on pump-4?", labelled("\n".join(log)), most_sentences=1)
+    assert said == f"{log[3]} [S1]"
 
 
 @pytest.mark.parametrize("again", ["Phantom power can tear the ribbon.", "phantom POWER, can tear a ribbon!"])

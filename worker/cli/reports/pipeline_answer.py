@@ -74,7 +74,8 @@ def _answer_text(answer: PipelineAnswer) -> Text:
         ("ok", "changed"): "the recorded answer is held back: a source changed or is no longer visible",
         ("ok", None): f"{len(answer.package.candidates)} sources, and no answer yet",
     }
-    return styled(reasons.get((answer.status, answer.short_reason), "nothing was found, so no model was asked"))
+    nothing = "no source fits" if answer.package.candidates else "nothing was found"
+    return styled(reasons.get((answer.status, answer.short_reason), f"{nothing}, so no model was asked"))
 
 
 def sources_table(answer: PipelineAnswer) -> Table:

@@ -3,9 +3,10 @@
 Offline and deterministic, with no model run: words decide between sentences, the order of the sources between sources.
 
 A sentence's relevance is the weight of the question's terms in it, plus half the weight of those that only what it is
-read with has (its title, its heading, the sentence before it), as a share of the weight of all the question's terms. A
+read with has (its title, its headings, the sentence before it), as a share of the weight of all the question's terms. A
 term's weight is its idf over the sentences (`core.ranking.bm25.idf`). The score is relevance plus 1 / (2 * rank of the
-source); half of it where the sentence is not whole (`core.text.units`).
+source); half of it where the sentence is not whole (`core.text.units`). A heading is read with what follows it, and
+never quoted.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from worker.core.citations.statements import read_statements, without_marker
 from worker.core.ranking.bm25 import idf, scores
 from worker.core.text.terms import terms
-from worker.core.text.units import quotable_units
+from worker.core.text.units import units
 from worker.core.text.words import WORD
 
 if TYPE_CHECKING:
@@ -42,10 +43,13 @@ LEAST_SHARE = 0.5
 """Lowest score of a quoted sentence as a share of the best score."""
 
 REPETITION = 0.8
-"""Share of the shorter sentence's terms from which one sentence counts as repeating another."""
+"""Share of the longer sentence's terms from which one sentence counts as repeating another."""
+
+INTRODUCTION = 0.5
+"""Share of the question's weight from which a heading that has it makes the rows below it answers."""
 
 FEWEST_WORDS, FEWEST_IN_ROWS = 3, 2
-"""Fewest words of a quoted sentence, and of a row; what has fewer is a heading or a fragment."""
+"""Fewest words of a quoted sentence, and of a row; what has fewer is a fragment."""
 
 UNSEEN_SENTENCES = 10
 """Sentences without any term that count beside those of the sources: of one sentence alone no term would be rare."""
@@ -64,7 +68,7 @@ class _Sentence:
         paragraph: where its paragraph begins; None for a row, which stands alone.
         text: its text.
         terms: its distinct terms.
-        is_whole: as `core.text.units` says.
+        is_whole, is_heading: as `core.text.units` says.
         relevance, score: as this module says; 0 until they are known.
         adds: whether it is worth quoting beside a better one: whole, relevant, and with a term of the question itself.
     """
@@ -75,6 +79,7 @@ class _Sentence:
     text: str
     terms: frozenset[str]
     is_whole: bool
+    is_heading: bool
     relevance: float = 0.0
     score: float = 0.0
     adds: bool = False
@@ -185,7 +190,7 @@ _SQUARE = re.compile(r"[\[\]［］【】]")
 
 def _repeats(sentence: _Sentence, quoted: Sequence[_Sentence]) -> bool:
     return any(
-        len(sentence.terms & other.terms) >= REPETITION * min(len(sentence.terms), len(other.terms)) for other in quoted
+        len(sentence.terms & other.terms) >= REPETITION * max(len(sentence.terms), len(other.terms)) for other in quoted
     )
 
 
@@ -213,10 +218,13 @@ def _says_enough(sentence: _Sentence) -> bool:
 
 
 def _sentences(index: int, source: Source) -> Iterator[_Sentence]:
-    for place, unit in enumerate(quotable_units(source.text)):
-        text = without_marker(source.text[unit.start : unit.end])
+    for place, unit in enumerate(units(source.text)):
+        line = source.text[unit.start : unit.end]
+        text = without_marker(line)
         paragraph = None if unit.is_row else unit.paragraph
-        yield _Sentence(index, place, paragraph, text, frozenset(terms(text)), unit.is_whole)
+        is_sentence = unit.is_whole and not unit.is_row
+        is_heading = unit.is_heading or (line in {source.title, source.heading} and not is_sentence)
+        yield _Sentence(index, place, paragraph, text, frozenset(terms(text)), unit.is_whole, is_heading)
 
 
 def _scored(sentences: Iterable[_Sentence], heading: str, weights: Mapping[str, float]) -> Iterator[_Sentence]:
@@ -224,19 +232,24 @@ def _scored(sentences: Iterable[_Sentence], heading: str, weights: Mapping[str, 
     above = weights.keys() & terms(heading)
     weight_above = _weight(above, weights)
     everything = _weight(weights, weights) or 1.0
-    before = frozenset[str]()
+    before, is_introduced = frozenset[str](), False
     for sentence in sentences:
         shared = sentence.terms & weights.keys()
         is_row = sentence.paragraph is None
+        if sentence.is_heading:
+            before, is_introduced = shared, True
+            continue
         beside = weight_above - _weight(shared & above, weights) + _weight(before - shared - above, weights)
-        # A title alone says nothing of one sentence rather than another, nor what introduces rows of one row.
-        is_meant = shared or (before and not is_row)
+        # A title alone says nothing of one sentence rather than another, nor a sentence before rows of one row.
+        is_listed = is_introduced and _weight(before, weights) >= INTRODUCTION * everything
+        is_meant = bool(shared or (before and not is_row) or is_listed)
         weight = _weight(shared, weights) + beside / 2 if is_meant else 0.0
         relevance = round(weight / everything, _PLACES)
         score = (relevance + 1 / (2 * (1 + sentence.source))) * (1.0 if sentence.is_whole else 0.5)
-        adds = bool(shared) and sentence.is_whole and relevance >= LEAST_RELEVANCE
+        adds = bool(shared or is_listed) and sentence.is_whole and relevance >= LEAST_RELEVANCE
         yield replace(sentence, relevance=relevance, score=round(score, _PLACES), adds=adds)
-        before = before if is_row else shared
+        if not is_row:
+            before, is_introduced = shared, False
 
 
 def _weight(of: Iterable[str], weights: Mapping[str, float]) -> float:
@@ -245,6 +258,16 @@ def _weight(of: Iterable[str], weights: Mapping[str, float]) -> float:
 
 def _heading(source: Source) -> str:
     return "\n".join(text for text in (source.title, source.heading) if text)
+
+
+def says_something(source: Source) -> bool:
+    """Return whether a source has a sentence or a row; headings alone say nothing.
+
+    >>> from worker.core.prompting.context import Source
+    >>> says_something(Source("# Ribbons")), says_something(Source("It hums."))
+    (False, True)
+    """
+    return not all(sentence.is_heading for sentence in _sentences(0, source))
 
 
 def whole_text(source: Source) -> str:

@@ -1,10 +1,10 @@
-"""Units of a text that can be quoted: sentences, and lines where lines are rows."""
+"""Units of a text: sentences, lines where lines are rows, and the headings of both."""
 
 from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from worker.core.text.sentences import split_sentences
 from worker.core.text.spans import paragraphs
@@ -19,23 +19,35 @@ if TYPE_CHECKING:
 NARROWEST = 40
 """Characters of the narrowest column of prose: lines that are all shorter are not wrapped."""
 
+LONGEST_HEADING = 80
+"""Most characters of a heading that has no mark of one."""
+
 _LINE = re.compile(r"[^\r\n]++")
 _FIRST_WORD = re.compile(rf"\s*+([{UNSPACED}]|[^\s{UNSPACED}]*+)")
 _HEADING = re.compile(r"[ \t]*+#")
-_ITEM = re.compile(r"[ \t]*+(?:\||[-*+•–]\s|\d{1,3}[.)]\s)")
+_UNDERLINE = re.compile(r"[ \t]*+([=~^\"'`#*+_-])\1{2,}+[ \t]*+$")
+_BULLET = re.compile(r"[ \t]*+(?:\||[-*+•–]\s)")
+_NUMBER = re.compile(r"[ \t]*+\d{1,3}[.)]\s")
+_DELIMITER = re.compile(r"[ \t]*+\|[ \t]*+:?-[-| \t:]*+\s*+$")
+_LABELLED = re.compile(r"\S[:：]\s++\S")
+# Directives, comments, targets and substitutions of reStructuredText; images of Markdown.
+_MARKUP = re.compile(r"\s*+(?:\.\.(?:\s|$)|(?:\|[^|\n]++\|[ \t]++)?[\w-]++::\s++\S|(?:\|[^|\s]++\|\s*+)++$|\[?!\[)")
 _LEADERS = re.compile(r"\.{4}|(?:\.[ \u00a0]){3}\.|…{2}")
 _AFTER_STOPS = " \t\"'”’»)]」』*_"
 _STOPS = tuple(".!…。！।۔።")
+_COLONS = (":", "：")
+_DIGITS, _LETTERS = re.compile(r"\d++"), re.compile(r"[^\W\d_]++")
 
 
 class Unit(NamedTuple):
-    """A sentence or a row.
+    """A sentence, a row or a heading.
 
     Attributes:
         start, end: its place.
         paragraph: where the paragraph or the line begins that it is a part of.
         is_row: whether it is an item, or a row of a table, a list or a log: complete without a full stop.
         is_whole: False of what ends without a full stop or begins in the middle, and of questions; rows are whole.
+        is_heading: whether it only says what the units after it are about, as a heading or an introduction does.
     """
 
     start: int
@@ -43,45 +55,103 @@ class Unit(NamedTuple):
     paragraph: int
     is_row: bool
     is_whole: bool
+    is_heading: bool
 
 
-def quotable_units(text: str) -> Iterator[Unit]:
-    r"""Yield the sentences and rows of a text, in time linear in it; no code, no headings, no lines of contents.
+def units(text: str) -> Iterator[Unit]:
+    r"""Yield the sentences, rows and headings of a text, in time linear in it; no code, no contents, no images.
 
-    A line could have held more if the next word would have fitted and is not in lower case: nothing wraps it there.
-    Where half of a paragraph's lines could, each line ends its unit, and they are rows if most have no full stop at the
-    end. Elsewhere only a line of at most half the width does: a heading.
+    A line could have held more if the next word would have fitted and is not in lower case, or if both lines begin
+    alike, as those of a log do: nothing wraps it there. Where half of a paragraph's lines could, each line ends its
+    unit, and they are rows if most have no full stop at the end. Elsewhere only a line of at most half the width does.
+
+    A heading has a mark of one, ends with a colon, or is a line without a full stop above other text. What follows a
+    colon line by line is a list: its lines are rows.
 
     >>> text = "A chunk that\nis wrapped. It hums.\n\n# Opening hours\nMonday\t9 to 5\nSunday\tclosed"
-    >>> [text[unit.start : unit.end] for unit in quotable_units(text)]
+    >>> [text[unit.start : unit.end] for unit in units(text) if not unit.is_heading]
     ['A chunk that\nis wrapped.', 'It hums.', 'Monday\t9 to 5', 'Sunday\tclosed']
     """
     text = known(text)
-    for start, end in paragraphs(text):
-        for piece_start, piece_end, is_row in _pieces(text, start, end):
-            for begins, ends in split_sentences(text[piece_start:piece_end]):
-                unit = piece_start + begins, piece_start + ends
-                is_torn = unit[0] == 0 and cased(text[0]).islower()
-                yield Unit(*unit, piece_start, is_row, is_row or (not is_torn and _is_closed(text[slice(*unit)])))
+    blocks = [*paragraphs(text)]
+    is_numbered = [False, *(bool(_NUMBER.match(text, *block)) for block in blocks), False]
+    in_list = False
+    for i, block in enumerate(blocks):
+        following = blocks[i + 1] if i + 1 < len(blocks) else None
+        # A number alone is that of a heading.
+        is_item = is_numbered[i + 1] and (is_numbered[i] or is_numbered[i + 2])
+        pieces = [*_pieces(text, *block, is_item=is_item or bool(_BULLET.match(text, *block)))]
+        if following and _DELIMITER.match(text, *following):
+            pieces = [piece._replace(kind="heading") for piece in pieces]
+        for piece in pieces:
+            is_last = piece is pieces[-1]
+            spans = [
+                (piece.start + start, piece.start + end)
+                for start, end in split_sentences(text[piece.start : piece.end])
+            ]
+            is_line = len(spans) == 1 and (len(pieces) == 1 or not is_last)
+            in_list = in_list and is_line
+            kind = "row" if in_list and piece.kind == "prose" else piece.kind
+            for span in spans:
+                unit = _unit(
+                    text, span, piece._replace(kind=kind), is_line=is_line, is_above=bool(following) or not is_last
+                )
+                yield unit
+                if unit.is_heading:
+                    in_list = text.endswith(_COLONS, *span)
 
 
-def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield the parts of a paragraph that no unit reaches beyond, and whether each is a row."""
+def _unit(text: str, span: Span, piece: _Piece, *, is_line: bool, is_above: bool) -> Unit:
+    """Return the unit at a place.
+
+    Args:
+        text: the whole text.
+        span: the place.
+        piece: the piece that it is a part of.
+        is_line: whether it stands alone on its line.
+        is_above: whether other text follows.
+    """
+    said = text[slice(*span)]
+    is_torn = span[0] == 0 and cased(text[0]).islower()
+    is_closed = _is_closed(said) and not is_torn
+    kind = "heading" if said.endswith(_COLONS) else piece.kind
+    if kind == "prose" and is_line and not is_closed and not is_torn:
+        if _LABELLED.search(said):
+            kind = "row"
+        elif is_above and len(said) <= LONGEST_HEADING:
+            kind = "heading"
+    return Unit(*span, piece.start, kind == "row", kind == "row" or (kind == "prose" and is_closed), kind == "heading")
+
+
+class _Piece(NamedTuple):
+    """Part of a paragraph that no unit reaches beyond."""
+
+    start: int
+    end: int
+    kind: Literal["prose", "row", "heading"]
+
+
+def _pieces(text: str, start: int, end: int, *, is_item: bool) -> Iterator[_Piece]:
+    """Yield the parts of a paragraph."""
+    if _MARKUP.match(text, start, end) or _DELIMITER.match(text, start, end):
+        return
     lines = [(line.start(), line.start() + len(line[0].rstrip())) for line in _LINE.finditer(text, start, end)]
-    if _HEADING.match(text, start, end):
+    is_underlined = len(lines) > 1 and _UNDERLINE.match(text, *lines[1]) and not _is_closed(text[slice(*lines[0])])
+    if is_underlined or _HEADING.match(text, start, end):
+        yield _Piece(*lines[0], "heading")
         lines = lines[1:]
+    lines = [line for line in lines if not _UNDERLINE.match(text, *line)]
     width = max([NARROWEST, *(end - start for start, end in lines)])
     could_hold_more = [_could_hold_more(text, *pair, width) for pair in pairwise(lines)]
     are_apart = 2 * sum(could_hold_more) >= len(lines) - 1 > 0
     are_rows = are_apart and 2 * sum(_is_closed(text[slice(*line)]) for line in lines) < len(lines)
-    is_item = bool(_ITEM.match(text, start, end))
     first_line = 0
     for i, (line_start, line_end) in enumerate(lines):
         is_short = 2 * (line_end - line_start) <= width
         if are_apart or line_end == lines[-1][1] or (is_short and could_hold_more[i]):
             piece = lines[first_line][0], line_end
             if not _LEADERS.search(text, *piece):
-                yield *piece, are_rows or (is_item and not first_line)
+                yield _Piece(*piece, "row" if are_rows or (is_item and not first_line) else "prose")
             first_line = i + 1
 
 
@@ -93,6 +163,18 @@ def _could_hold_more(text: str, line: Span, following: Span, width: int) -> bool
     """Return whether the end of a line is not that of a wrapped one."""
     if any(_LEADERS.search(text, *either) for either in (line, following)):
         return True
-    word = _FIRST_WORD.match(text, *following)
-    first_word = word[1] if word else ""
+    first_word = _first_word(text, following)
+    shape = _shape(first_word)
+    if shape != "a" and shape == _shape(_first_word(text, line)):
+        return True
     return not cased(first_word[:1]).islower() and line[1] - line[0] + 1 + len(first_word) <= width
+
+
+def _first_word(text: str, line: Span) -> str:
+    word = _FIRST_WORD.match(text, *line)
+    return word[1] if word else ""
+
+
+def _shape(word: str) -> str:
+    """Return a word with one sign for all letters and one for all numbers: ``0-0-0`` of a date."""
+    return _DIGITS.sub("0", _LETTERS.sub("a", word))

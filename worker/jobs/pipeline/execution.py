@@ -202,8 +202,11 @@ class Executor:
         similarities = _similarities(package, sources)
         if similarities is None or self._least_evidence is None:
             return None
-        texts = [extractive.whole_text(one.source) for one in shown]
-        return evidence(questions, texts, similarities) >= self._least_evidence
+        telling = [i for i, labelled in enumerate(shown) if extractive.says_something(labelled.source)]
+        if not telling:
+            return False
+        texts = [extractive.whole_text(shown[i].source) for i in telling]
+        return evidence(questions, texts, [similarities[i] for i in telling]) >= self._least_evidence
 
     def _citations(
         self,

@@ -71,6 +71,7 @@ def synthesize(
     return with_context(package, mode, paths, counter)
 
 
+NONE_FITS = "context: no source fits into the budget"
 FORGOTTEN = "chain: reset, the provider no longer stores the previous answer"
 
 
@@ -104,12 +105,15 @@ def with_context(
     paths: Mapping[str, str],
     counter: TokenCounter = ESTIMATE,
 ) -> ContextPackage:
-    """Add labels and context block to a package; the same package always gives the same bytes."""
+    """Add labels and context block to a package; the same package always gives the same bytes.
+
+    Sources have at least half of the budget, however long the question and the other parts are.
+    """
     passages: list[Candidate | RemoteSource] = [*package.candidates, *package.remote_sources]
     sources = [source_of(passage, paths) for passage in passages]
     block_start, block_end = _before(mode), _after(package, mode)
-    budget = mode.budget_tokens - counter.count(block_start) - counter.count(block_end)
-    context = build_context(sources, max(0, budget), counter.count)
+    remaining = mode.budget_tokens - counter.count(block_start) - counter.count(block_end)
+    context = build_context(sources, max(mode.budget_tokens // 2, remaining), counter.count)
     names = [_name(candidate) for candidate in package.candidates] + [
         _remote_name(source) for source in package.remote_sources
     ]
@@ -120,12 +124,18 @@ def with_context(
         for source in context.left_out
     ]
     earlier = tuple(candidate for candidate in package.trace.left if candidate.stage != "context")
+    warnings = tuple(warning for warning in package.trace.warnings if warning != NONE_FITS)
+    if sources and not context.labelled:
+        warnings = (*warnings, NONE_FITS)
     return dataclasses.replace(
         package,
         source_labels={source.label: names[source.index] for source in context.labelled},
         context_block=block_start + context.block + block_end,
         trace=dataclasses.replace(
-            package.trace, left=(*earlier, *dropped), models={**package.trace.models, "tokens": counter.name}
+            package.trace,
+            left=(*earlier, *dropped),
+            models={**package.trace.models, "tokens": counter.name},
+            warnings=warnings,
         ),
     )
 

@@ -232,24 +232,24 @@ def _scored(sentences: Iterable[_Sentence], heading: str, weights: Mapping[str, 
     above = weights.keys() & terms(heading)
     weight_above = _weight(above, weights)
     everything = _weight(weights, weights) or 1.0
-    before, is_introduced = frozenset[str](), False
+    terms_before, is_introduced = frozenset[str](), False
     for sentence in sentences:
         shared = sentence.terms & weights.keys()
         is_row = sentence.paragraph is None
         if sentence.is_heading:
-            before, is_introduced = shared, True
+            terms_before, is_introduced = shared, True
             continue
-        beside = weight_above - _weight(shared & above, weights) + _weight(before - shared - above, weights)
+        beside = weight_above - _weight(shared & above, weights) + _weight(terms_before - shared - above, weights)
         # A title alone says nothing of one sentence rather than another, nor a sentence before rows of one row.
-        is_listed = is_introduced and _weight(before, weights) >= INTRODUCTION * everything
-        is_meant = bool(shared or (before and not is_row) or is_listed)
+        is_listed = is_introduced and _weight(terms_before, weights) >= INTRODUCTION * everything
+        is_meant = bool(shared or (terms_before and not is_row) or is_listed)
         weight = _weight(shared, weights) + beside / 2 if is_meant else 0.0
         relevance = round(weight / everything, _PLACES)
         score = (relevance + 1 / (2 * (1 + sentence.source))) * (1.0 if sentence.is_whole else 0.5)
         adds = bool(shared or is_listed) and sentence.is_whole and relevance >= LEAST_RELEVANCE
         yield replace(sentence, relevance=relevance, score=round(score, _PLACES), adds=adds)
         if not is_row:
-            before, is_introduced = shared, False
+            terms_before, is_introduced = shared, False
 
 
 def _weight(of: Iterable[str], weights: Mapping[str, float]) -> float:

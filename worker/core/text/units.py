@@ -25,13 +25,13 @@ LONGEST_HEADING = 80
 _LINE = re.compile(r"[^\r\n]++")
 _FIRST_WORD = re.compile(rf"\s*+([{UNSPACED}]|[^\s{UNSPACED}]*+)")
 _HEADING = re.compile(r"[ \t]*+#")
-_UNDERLINE = re.compile(r"[ \t]*+([=~^\"'`#*+_-])\1{2,}+[ \t]*+$")
+_UNDERLINE = re.compile(r"[ \t]*+([=~^\"'`#*+_-])\1{2,}[ \t]*+$")
 _BULLET = re.compile(r"[ \t]*+(?:\||[-*+•–]\s)")
 _NUMBER = re.compile(r"[ \t]*+\d{1,3}[.)]\s")
 _DELIMITER = re.compile(r"[ \t]*+\|[ \t]*+:?-[-| \t:]*+\s*+$")
 _LABELLED = re.compile(r"\S[:：]\s++\S")
 # Directives, comments, targets and substitutions of reStructuredText; images of Markdown.
-_MARKUP = re.compile(r"\s*+(?:\.\.(?:\s|$)|(?:\|[^|\n]++\|[ \t]++)?[\w-]++::\s++\S|(?:\|[^|\s]++\|\s*+)++$|\[?!\[)")
+_MARKUP = re.compile(r"\s*+(?:\.\.(?:\s|$)|(?:\|[^|\n]++\|[ \t]++)?[\w-]++::\s++\S|(?>(?:\|[^|\s]++\|\s*+)+)$|\[?!\[)")
 _LEADERS = re.compile(r"\.{4}|(?:\.[ \u00a0]){3}\.|…{2}")
 _AFTER_STOPS = " \t\"'”’»)]」』*_"
 _STOPS = tuple(".!…。！।۔።")
@@ -111,14 +111,14 @@ def _unit(text: str, span: Span, piece: _Piece, *, is_line: bool, is_above: bool
         is_line: whether it stands alone on its line.
         is_above: whether other text follows.
     """
-    said = text[slice(*span)]
+    unit_text = text[slice(*span)]
     is_torn = span[0] == 0 and cased(text[0]).islower()
-    is_closed = _is_closed(said) and not is_torn
-    kind = "heading" if said.endswith(_COLONS) else piece.kind
+    is_closed = _is_closed(unit_text) and not is_torn
+    kind = "heading" if unit_text.endswith(_COLONS) else piece.kind
     if kind == "prose" and is_line and not is_closed and not is_torn:
-        if _LABELLED.search(said):
+        if _LABELLED.search(unit_text):
             kind = "row"
-        elif is_above and len(said) <= LONGEST_HEADING:
+        elif is_above and len(unit_text) <= LONGEST_HEADING:
             kind = "heading"
     return Unit(*span, piece.start, kind == "row", kind == "row" or (kind == "prose" and is_closed), kind == "heading")
 

@@ -24,13 +24,9 @@ from retrieval_client.contract.pinned import Citations, Replay
 from retrieval_client.contract.results import Hybrid, TopK
 from retrieval_client.contract.run_jobs import RunName
 from worker.adapters.providers.embedder import LexicalEmbedder
+from worker.adapters.terminal import Terminal
 from worker.cli import corpus_files
-from worker.cli.demo import as_table
 from worker.cli.loader import load
-from worker.cli.reports.answers import citations_table, hybrid_header, hybrid_table, replay_table
-from worker.cli.reports.pipeline_answer import answer_report
-from worker.cli.reports.trace import trace_report
-from worker.cli.terminal import Terminal
 from worker.core.text import lexical
 from worker.inspector.reading import RunViews
 from worker.inspector.terminal.answer import answer_lines, source_lines, turn_lines
@@ -38,6 +34,9 @@ from worker.inspector.terminal.citations import citations_lines
 from worker.inspector.terminal.drift import drift_lines
 from worker.inspector.terminal.lines import ADDED
 from worker.inspector.terminal.trace import trace_lines
+from worker.inspector.text.answers import citations_table, hybrid_header, hybrid_table, replay_table, top_k_table
+from worker.inspector.text.pipeline_answer import answer_report
+from worker.inspector.text.trace import trace_report
 from worker.inspector.view.wording import SCORES, VOCABULARY, scale
 from worker.inspector.web.app import make_app
 from worker.jobs.context import JobContext
@@ -232,7 +231,7 @@ def test_no_command_prints_more_than_is_known(engine: Engine, settings: Settings
         for found in engine.reading.records(ALICE, name):
             answer = kinds[found.task].model_validate(engine.reading.answer(found, ALICE))
             if isinstance(answer, TopK):
-                check_printed(as_table("q", answer, 1.0, answer.k, settings.paths))
+                check_printed(top_k_table("q", answer, 1.0, answer.k, settings.paths))
             elif isinstance(answer, Hybrid):
                 tables = (
                     hybrid_table(it, one, answer.metrics[it], settings.paths) for it, one in answer.results.items()

@@ -7,9 +7,9 @@ from typing import Any
 
 from retrieval_client.contract.pinned import Citations
 from retrieval_client.hashing import hash_chunk
-from worker.cli.reports.answers import MOST_CONFLICTS, conflicts_table
-from worker.cli.terminal import Terminal
+from worker.adapters.terminal import Terminal
 from worker.core.citations.document import CitationRecord, create_citations_json
+from worker.inspector.text.answers import MOST_CONFLICTS, conflicts_table
 
 LONG = "Nobody counts the reels of the north shelf before the noon bell rings over the harbour. " * 8
 

@@ -24,24 +24,24 @@ from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.pinned import Citations, Replay
 from retrieval_client.contract.results import Hybrid, TopK
 from retrieval_client.errors import InvalidJob, SettingsError, Unavailable
-from worker.cli import terminal
+from worker.adapters import terminal
+from worker.adapters.terminal import Terminal, progress, styled
 from worker.cli.commands.dead import letters_table
-from worker.cli.demo import as_table
 from worker.cli.main import run
-from worker.cli.reports.answers import (
+from worker.cli.schemas.examples import examples
+from worker.cli.schemas.hybrid_examples import hybrid_examples
+from worker.cli.schemas.pipeline_examples import pipeline_examples
+from worker.inspector.text.answers import (
     citations_table,
     conflicts_table,
     hybrid_header,
     hybrid_table,
     nothing_found,
     replay_table,
+    top_k_table,
 )
-from worker.cli.reports.pipeline_answer import answer_report
-from worker.cli.reports.trace import trace_report
-from worker.cli.schemas.examples import examples
-from worker.cli.schemas.hybrid_examples import hybrid_examples
-from worker.cli.schemas.pipeline_examples import pipeline_examples
-from worker.cli.terminal import Terminal, progress, styled
+from worker.inspector.text.pipeline_answer import answer_report
+from worker.inspector.text.trace import trace_report
 from worker.queue.broker.dead_letters import DeadLetter
 
 from .test_architecture import SOURCES, parsed
@@ -184,7 +184,7 @@ def reports() -> Iterator[tuple[str, Any]]:
         return kind.model_validate(poisoned(json.loads(json.dumps(data)), KEPT))
 
     top = poison(TopK, "retrieve_top_k.result")
-    yield "query", as_table(HOSTILE, top, 1.0)
+    yield "query", top_k_table(HOSTILE, top, 1.0, 5)
     hybrid = poison(Hybrid, "retrieve_hybrid.result")
     yield "hybrid header", hybrid_header(hybrid)
     for name, answer in hybrid.results.items():
@@ -260,7 +260,7 @@ def test_nothing_else_prints() -> None:
     """A console or a text of Rich's own would let through what it is given, and so would `print`."""
     raw = {("rich.console", "Console"), ("rich.text", "Text"), ("rich", "print"), ("typer", "echo"), ("click", "echo")}
     raw |= {("rich.markup", "escape"), ("rich.markup", "render"), ("typer", "secho")}
-    for name in SOURCES.keys() - {"worker.cli.terminal"}:
+    for name in SOURCES.keys() - {"worker.adapters.terminal"}:
         tree = parsed(name)
         used = {
             (node.module, alias.name)
@@ -318,7 +318,7 @@ def test_an_id_stands_whole_on_one_line(identifier: str, width: int) -> None:
         *("", identifier, 1, f"sha256:{'0' * 64}", 200, "whole"),
     )
     tables = [
-        as_table("", with_id(TopK, "retrieve_top_k.result"), 1.0),
+        top_k_table("", with_id(TopK, "retrieve_top_k.result"), 1.0, 5),
         hybrid_table(corpus, hybrid.results[corpus], hybrid.metrics[corpus]),
         citations_table("", with_id(Citations, "build_citations.result")),
         replay_table("", with_id(Replay, "pinned_replay.result"), {}, {}),
@@ -359,7 +359,7 @@ def test_an_answer_without_chunks_says_so(methods: list[str], reason: str) -> No
 def test_columns_decide_the_width_without_a_terminal(columns: str, width: int) -> None:
     """A pipe has none of its own: a table is then wider than a terminal of 80."""
     shown = subprocess.run(
-        [sys.executable, "-c", "from worker.cli.terminal import console; print(console.width)"],
+        [sys.executable, "-c", "from worker.adapters.terminal import console; print(console.width)"],
         env={**os.environ, "COLUMNS": columns},
         capture_output=True,
         text=True,

@@ -11,10 +11,10 @@ import pytest
 from tests.unit.inspector.hostile import example
 
 from retrieval_client.contract.answers import PipelineAnswer
-from worker.cli.reports.pipeline_answer import answer_report
-from worker.cli.terminal import Terminal
+from worker.adapters.terminal import Terminal
 from worker.inspector.rendering import make_environment
 from worker.inspector.terminal.answer import source_lines
+from worker.inspector.text.pipeline_answer import answer_report
 from worker.inspector.view.quotes import quote_facts
 from worker.inspector.view.run import RunView, run_view
 from worker.inspector.view.wording import STYLES, said

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from worker.adapters.terminal import console, screen, styled, write_json, write_json_text
 from worker.cli.commands.callers import Caller, Claims, JobCaller, JobToken, Token, enqueue, sent_as
 from worker.cli.commands.jobs import (
     AsJson,
@@ -20,7 +21,6 @@ from worker.cli.commands.jobs import (
     wanted_job,
 )
 from worker.cli.commands.runs import Run, Subject, name_of, opened_for
-from worker.cli.terminal import console, screen, styled, write_json, write_json_text
 
 if TYPE_CHECKING:
     from retrieval_client import Client
@@ -58,7 +58,7 @@ def ask(
     """
     from retrieval_client import RunPipeline
     from worker import settings
-    from worker.cli.reports.pipeline_answer import answer_report
+    from worker.inspector.text.pipeline_answer import answer_report
 
     sender = sent_as(caller, claims, token, timeout, required=False)
     job_fields: dict[str, Any] = {"question": question, **sender.fields}
@@ -119,7 +119,7 @@ def trace(
 
     Example: [bold]retrieval-worker trace desk r1 --as alice[/bold]
     """
-    from worker.cli.reports.trace import trace_as_json, trace_report
+    from worker.inspector.text.trace import trace_as_json, trace_report
 
     with opened_for(caller, claims, token) as (engine, _, principal):
         answer_traces = engine.pipeline_jobs.traces(name_of(subject, run, step), principal)

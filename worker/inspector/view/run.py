@@ -26,7 +26,7 @@ from worker.inspector.view.candidates import (
 )
 from worker.inspector.view.sources import SourceView
 from worker.inspector.view.waterfall import Waterfall, leg_methods, leg_times, waterfall_of
-from worker.inspector.view.wording import nearness, said, wording
+from worker.inspector.view.wording import clamped, nearness, said, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -170,7 +170,7 @@ def run_view(answer: TopK | Hybrid | PipelineAnswer, about: About | None = None)
 
 def _top_k_view(answer: TopK, about: About) -> RunView:
     answer_candidates = [kept_candidate(chunk, answer.corpus, paths=about.paths) for chunk in answer.chunks]
-    facts = {"corpus": answer.corpus, "k": _asked(answer.k_requested, answer.k), **_search_facts(answer.trace.search)}
+    facts = {"corpus": answer.corpus, "k": clamped(answer.k_requested, answer.k), **_search_facts(answer.trace.search)}
     query = about.question or None
     places = tuple(
         (candidate.chunk_id, LegRank("dense", candidate.rank or 0, candidate.similarity))
@@ -387,7 +387,3 @@ def _search_facts(search: Mapping[str, Any]) -> dict[str, str]:
 
 def _facts(facts: Mapping[str, str]) -> Facts:
     return tuple((name, value) for name, value in facts.items() if value)
-
-
-def _asked(requested: int, used: int) -> str:
-    return str(used) if requested == used else f"{used} (asked for {requested})"

@@ -1,4 +1,4 @@
-"""Report of a pipeline's answer for a terminal: the answer, its cited sources, its costs, how to continue."""
+"""Text of an answer of the pipeline: the answer, its cited sources, its costs, how to continue."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from rich.console import Group
 from rich.padding import Padding
 from rich.table import Table
 
-from worker.cli.reports.answers import short, verdict_cell
-from worker.cli.terminal import styled
+from worker.adapters.terminal import styled
 from worker.core.citations.quoting.differences import ACCEPTED
 from worker.core.prompting.costs import written
+from worker.inspector.text.parts import fact_line, marked, verdict_cell
+from worker.inspector.view.candidates import where
 from worker.inspector.view.quotes import quote_facts
 from worker.inspector.view.run import About, run_view
-from worker.inspector.view.wording import MARKS
+from worker.inspector.view.wording import LABEL, MARKS, QUIET, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from retrieval_client.contract.answers import Cited, PipelineAnswer
     from retrieval_client.contract.results import Cost
     from worker.core.citations.answering import QuoteCheck
-    from worker.inspector.view.pieces import Piece
-    from worker.inspector.view.quotes import Role
     from worker.inspector.view.run import RunView
     from worker.inspector.view.sources import SourceView
 
@@ -54,21 +53,21 @@ def _report_lines(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterato
     if not brief:
         yield from (line for source in view.sources for quote in source.quotes for line in _quote_parts(quote, source))
     if answer.unknown_labels:
-        yield _line("unknown labels", ", ".join(answer.unknown_labels), "red")
+        yield fact_line("unknown labels", ", ".join(answer.unknown_labels), "red")
     if answer.unreadable_labels:
-        yield _line("unreadable labels", ", ".join(answer.unreadable_labels), "red")
+        yield fact_line("unreadable labels", ", ".join(answer.unreadable_labels), "red")
     if answer.costs:
-        yield _line("costs", costs_line(answer.costs))
+        yield fact_line("costs", costs_line(answer.costs))
     for warning in answer.trace.warnings:
-        yield _line("warning", warning, "yellow")
+        yield fact_line("warning", warning, "yellow")
     if answer.response_id:
-        yield _line("continue", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
+        yield fact_line("continue", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
 
 
 def _answer_text(answer: PipelineAnswer) -> Text:
     if answer.answer is not None:
         answer_text = styled(answer.answer)
-        answer_text.highlight_regex(_LABELS, "bold cyan")
+        answer_text.highlight_regex(_LABELS, LABEL)
         return answer_text
     reasons = {
         ("ok", "changed"): "the recorded answer is held back: a source changed or is no longer visible",
@@ -90,9 +89,9 @@ def sources_table(answer: PipelineAnswer) -> Table:
     table.add_column("text of the source", ratio=1)
     for citation in answer.citations:
         table.add_row(
-            styled((citation.label, "bold cyan")),
+            styled((citation.label, LABEL)),
             citation.source_path or citation.url_or_doi or "",
-            where(citation),
+            where(citation.page_number, citation.heading),
             *([citation.section or ""] if sections else []),
             _quote(citation),
             short(citation.snippet, SNIPPET),
@@ -101,16 +100,15 @@ def sources_table(answer: PipelineAnswer) -> Table:
 
 
 def _source_line(citation: Cited) -> Text:
-    place = ", ".join(
-        location for location in (citation.source_path or citation.url_or_doi, where(citation)) if location
-    )
-    return styled((f"[{citation.label}]", "bold cyan"), f" {place}: ") + _quote(citation)
+    document = citation.source_path or citation.url_or_doi
+    place = ", ".join(filter(None, (document, where(citation.page_number, citation.heading))))
+    return styled((f"[{citation.label}]", LABEL), f" {place}: ") + _quote(citation)
 
 
 def _quote(citation: Cited) -> Text:
     """Return what is said of the words that are quoted with a label."""
     if citation.quote is None:
-        return styled(("nothing is quoted", "dim"))
+        return styled(("nothing is quoted", QUIET))
     return verdict_cell("quote", citation.quote)
 
 
@@ -118,19 +116,26 @@ def _quote_parts(quote: QuoteCheck, source: SourceView) -> Iterator[RenderableTy
     """Yield what is said of a quote: both texts, what differs, and the sentence around it."""
     facts = [*quote_facts(quote, source.text)]
     if facts:
-        yield styled((f"[{source.label}]", "bold cyan"), " ") + verdict_cell("quote", quote.verdict)
+        yield styled((f"[{source.label}]", LABEL), " ") + verdict_cell("quote", quote.verdict)
     for name, pieces in facts:
-        yield Padding(styled((f"{name}: ", MARKS["around"]), *map(_marked, pieces)), (0, 0, 0, 5))
+        yield Padding(styled((f"{name}: ", MARKS["around"]), *marked(pieces, is_flat=False)), (0, 0, 0, 5))
 
 
-def _marked(piece: Piece[Role]) -> tuple[str, str]:
-    return piece.text, next((style for mark, style in MARKS.items() if mark in piece.marks), "")
-
-
-def where(citation: Cited) -> str:
-    """Return page and heading of a citation, as far as known."""
-    page = f"p. {citation.page_number}" if citation.page_number is not None else None
-    return ", ".join(location for location in (page, citation.heading) if location)
+def source_report(source: SourceView) -> Group:
+    """Build the report of a source: its place, what is to be said of each quote, and its text at the quoted words."""
+    title = styled((f"[{source.label}]", LABEL), f" {source.title}  ")
+    place = where(source.page, source.section)
+    names = " · ".join(name for name in (place, source.corpus, source.chunk_id, source.url) if name)
+    excerpt = source.excerpt
+    shown_length = sum(len(piece.text) for piece in excerpt)
+    cut = [fact_line("shown", f"{shown_length:,} of {len(source.text):,} characters")]
+    return Group(
+        title + verdict_cell("quote", source.verdict) if source.verdict else title,
+        styled((names, QUIET)),
+        *(line for quote in source.quotes for line in _quote_parts(quote, source)),
+        *(cut if shown_length < len(source.text) else []),
+        styled("\n", *marked(excerpt, is_flat=False)),
+    )
 
 
 def costs_line(costs: Sequence[Cost]) -> str:
@@ -168,7 +173,3 @@ def _count(tokens: Sequence[int | None]) -> str:
 def _found_by(answer: PipelineAnswer) -> str:
     cache_note = " (from the cache)" if answer.trace.cache == "hit" else ""
     return f"profile {answer.trace.search['profile']}{cache_note}"
-
-
-def _line(name: str, text: str, style: str = "") -> Text:
-    return styled((f"{name}: ", "dim"), (text, style))

@@ -1,4 +1,4 @@
-"""The only way to standard output and standard error of the command line; no output can control the terminal.
+"""The only way to standard output and standard error; no output can control the terminal.
 
 Answers, records and settings contain untrusted text. `Terminal` shows control, format and zero-width characters as
 visible signs (`worker.core.text.visible`) and treats no string as markup. `styled` adds a style.

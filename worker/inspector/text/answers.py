@@ -1,0 +1,195 @@
+"""Text of searches, replays and citations."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.table import Table
+
+from worker.adapters.terminal import ID_COLUMN, id_cell, styled
+from worker.inspector.text.parts import difference, marked, verdict_cell
+from worker.inspector.view.candidates import title_of, where
+from worker.inspector.view.citations import citations_view
+from worker.inspector.view.drift import drift_view
+from worker.inspector.view.pieces import cut
+from worker.inspector.view.run import run_view
+from worker.inspector.view.wording import clamped, said, short
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rich.console import RenderableType
+    from rich.text import Text
+
+    from retrieval_client.contract.pinned import Citations, Replay
+    from retrieval_client.contract.results import Hybrid, HybridAnswer, HybridMetrics, TopK
+
+SECTION_WIDTH, DOCUMENT_WIDTH = 40, 34
+ROW = 100
+"""Characters of a text in a row."""
+
+QUESTION_WIDTH = 200
+"""Characters of a question that are repeated."""
+
+MOST_CONFLICTS = 50
+"""Maximum conflicts shown; a document of thousands of citations may have as many conflicts."""
+
+EXCERPT, BEFORE_TOKENS = 240, 60
+"""Characters of a text in conflict, and how many of them precede the difference."""
+
+_NO_PATHS: Mapping[str, str] = MappingProxyType({})
+
+
+def _table(title: str, caption: str | None, *columns: tuple[str, Mapping[str, Any]]) -> Table:
+    table = Table(title=title, caption=caption, title_justify="left", expand=True)
+    for name, options in columns:
+        table.add_column(name, **options)
+    return table
+
+
+_RANK = {"style": "dim", "justify": "right", "no_wrap": True}
+_NUMBER = {"justify": "right", "no_wrap": True}
+_CHUNK = {"style": "cyan", **ID_COLUMN}
+_FULL, _WORD, _LINE = {"ratio": 1}, {"no_wrap": True}, {"no_wrap": True, "ratio": 1}
+
+# --- searches -----------------------------------------------------------------------------------
+
+
+def top_k_table(
+    title: str, answer: TopK, milliseconds: float, row_limit: int, paths: Mapping[str, str] = _NO_PATHS
+) -> Table:
+    """Build a table of the first rows of an answer; see `view.candidates.title_of` for ``paths``."""
+    hidden_rows = len(answer.chunks) - row_limit
+    status = f"{said('status', answer.status).words}: k {clamped(answer.k_requested, answer.k)}"
+    caption = f"{status}, {len(answer.chunks)} chunks in {milliseconds:.0f} ms, {answer.trace.search['method']} search"
+    table = _table(
+        *(title, caption + (f", {hidden_rows} more not shown" if hidden_rows > 0 else "")),
+        *(("#", _RANK), ("cosine", _NUMBER), ("document", {"no_wrap": True, "max_width": DOCUMENT_WIDTH})),
+        *(("where", {"no_wrap": True, "max_width": 26}), ("chunk", _CHUNK), ("text", _LINE)),
+    )
+    for chunk in answer.chunks[:row_limit]:
+        place = title_of(chunk, answer.corpus, paths), where(chunk.page, chunk.section)
+        cells = (*place, id_cell(chunk.chunk_id), short(chunk.text, 120))
+        table.add_row(str(chunk.rank), f"{chunk.similarity_score:.3f}", *cells)
+    return table
+
+
+def hybrid_report(answer: Hybrid, paths: Mapping[str, str] = _NO_PATHS) -> Group:
+    """Build the report of a hybrid search: its query, and a table for each corpus with chunks."""
+    return Group(hybrid_header(answer), *_hybrid_results(answer, paths))
+
+
+def hybrid_header(answer: Hybrid) -> Text:
+    """Return the query that was searched and the state of the second search."""
+    keywords = " ".join(answer.context_keywords) or "none"
+    (state, *_) = {metrics.contextual for metrics in answer.metrics.values()}
+    query = short(answer.transformed_query, QUESTION_WIDTH)
+    notes = "\n".join(run_view(answer).said)
+    return styled(f"searched for: {query}\ncontext: {keywords} ({state}), fused by {answer.fusion}\n{notes}")
+
+
+def _hybrid_results(answer: Hybrid, paths: Mapping[str, str]) -> Iterator[RenderableType]:
+    for name, result in answer.results.items():
+        has_chunks = bool(result.chunks)
+        yield hybrid_table(name, result, answer.metrics[name], paths) if has_chunks else nothing_found(name, answer)
+
+
+def nothing_found(corpus: str, answer: Hybrid) -> str:
+    """Return the sentence for a corpus without a chunk, with the reason where the full-text search had no word."""
+    legs = answer.trace.search.get("legs", [])  # an answer from the cache has none
+    methods = {method for leg in legs if leg["leg"] == "sparse" for method in leg["methods"]}
+    reason = ": the question has no word for the full-text search, only stop words or signs"
+    return f"{corpus}: nothing found{reason if methods == {'no_words'} else ''}"
+
+
+def hybrid_table(
+    corpus: str, answer: HybridAnswer, metrics: HybridMetrics, paths: Mapping[str, str] = _NO_PATHS
+) -> Table:
+    """Build a table with one row per chunk, with its rank in each leg; see `view.candidates.title_of` for ``paths``."""
+    counts = {name: getattr(metrics, f"{name}_count") for name in ("primary", "contextual", "sparse")}
+    leg_counts = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
+    state = f"{said('status', answer.status).words}, k {clamped(answer.top_k_requested, answer.top_k)}"
+    caption = f"{state}: {leg_counts}; {metrics.merged_count} merged, {metrics.duplicate_count} duplicates"
+    columns = (("#", _RANK), ("cosine", _NUMBER), ("legs", _WORD), ("document", {"max_width": DOCUMENT_WIDTH}))
+    table = _table(corpus, caption, *columns, ("chunk", _CHUNK), ("text", _LINE))
+    for chunk in answer.chunks:
+        legs = " ".join(f"{leg.leg}:{leg.rank}" for leg in chunk.scores.legs)
+        similarity = "" if chunk.similarity_score is None else f"{chunk.similarity_score:.3f}"
+        cells = (title_of(chunk, corpus, paths), id_cell(chunk.chunk_id), short(chunk.text, ROW))
+        table.add_row(str(chunk.rank), similarity, legs, *cells)
+    return table
+
+
+# --- pins and citations -------------------------------------------------------------------------
+
+
+def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_texts: Mapping[str, str]) -> Table:
+    """Build a table with one row per pin.
+
+    Args:
+        title: the table's title.
+        replay: the answer.
+        old_texts: chunk hash → cited text, if a citations document has it.
+        new_texts: chunk hash → current text of edited chunks.
+    """
+    counts = f"{replay.matched} matched, {replay.missing} missing, {replay.filled} filled"
+    caption = f"{counts}; digest {replay.digest[7:19]}…"
+    table = _table(title, caption, ("verdict", _WORD), ("chunk", _CHUNK), ("text", _FULL))
+    for pin in drift_view(replay, old_texts, new_texts).pins:
+        text = difference(pin.diff) if pin.diff else short(pin.text or old_texts.get(pin.chunk_hash), ROW)
+        table.add_row(verdict_cell("pin", pin.verdict), id_cell(pin.chunk_id or ""), text)
+    return table
+
+
+def citations_table(title: str, answer: Citations) -> Table:
+    """Build a table with one row per citation: its integrity and the verdict of its chunk."""
+    view = citations_view(answer)
+    left_out = f"left out, as changed or not visible: {view.left_out}; " if view.left_out else ""
+    artifact = f"kept as {view.artifact}" if view.artifact else "not kept"
+    has_sections = any(citation.section for citation in view.citations)
+    section = [("section", {"overflow": "fold", "max_width": SECTION_WIDTH})] if has_sections else []
+    caption = f"{left_out}conflicts: {len(view.conflicts)}; {artifact}"
+    table = _table(title, caption, ("verdict", _WORD), ("source", ID_COLUMN), *section, ("text", _FULL))
+    for citation in view.citations:
+        sections = [citation.section] if has_sections else []
+        cells = (id_cell(citation.source_id), *sections, short(citation.text, ROW))
+        table.add_row(verdict_cell("pin", citation.verdict or "missing"), *cells)
+    return table
+
+
+def conflicts_table(answer: Citations) -> Table:
+    """Build a table with one row per citation in a conflict: the citation, the place in its text, and the difference.
+
+    Beyond `MOST_CONFLICTS` they are only counted; citations.json has all.
+    """
+    hidden_count = len(answer.conflicts) - MOST_CONFLICTS
+    caption = f"{hidden_count} more are in the citations document" if hidden_count > 0 else None
+    columns = (("conflict", {"max_width": 14}), ("source", _CHUNK), ("characters", _WORD))
+    table = _table(
+        "conflicts", caption, *columns, ("differs by", {"overflow": "fold", "max_width": 14}), ("text", _FULL)
+    )
+    for conflict in answer.conflicts[:MOST_CONFLICTS]:
+        name = conflict["kind"].replace("_", " ")
+        kind = f"{name}: {', '.join(conflict['differs'])}" if conflict["differs"] else name
+        for side in conflict["sides"]:
+            table.add_row(kind, *_side(conflict["kind"], side, answer.citations["all_citations"][side["index"]]))
+            kind = ""  # shown once
+        table.add_section()
+    return table
+
+
+def _side(kind: str, side: Mapping[str, Any], citation: Mapping[str, Any]) -> tuple[str | Text, ...]:
+    """Build the cells of one side of a conflict: the citation, its place, the difference and the text."""
+    (start, end), text = side["span"], citation["text"]
+    tokens = " … ".join(text[token_start:token_end] for token_start, token_end in side["tokens"])
+    differs = f"weight {citation['weight']:g}" if kind == "weight_differs" else tokens
+    page = f", p. {citation['page']}" if "page" in citation else ""
+    # From shortly before the difference, which is marked.
+    excerpt_start = max(start, side["tokens"][0][0] - BEFORE_TOKENS) if side["tokens"] else start
+    excerpt_end = min(end, excerpt_start + EXCERPT)
+    pieces = cut(text, [((*span,), "differs") for span in side["tokens"]], excerpt_start, excerpt_end)
+    ends = ("…" if excerpt_start > start else ""), ("…" if excerpt_end < end else "")
+    excerpt = styled(ends[0], *marked(pieces), ends[1])
+    return f"{side['source_id']}{page}", f"{start}-{end}", differs, excerpt

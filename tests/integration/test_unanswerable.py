@@ -37,6 +37,9 @@ from worker.inspector.terminal.trace import trace_lines
 from worker.inspector.text.answers import citations_table, hybrid_header, hybrid_table, replay_table, top_k_table
 from worker.inspector.text.pipeline_answer import answer_report
 from worker.inspector.text.trace import trace_report
+from worker.inspector.view.citations import citations_view
+from worker.inspector.view.drift import drift_view
+from worker.inspector.view.run import run_view
 from worker.inspector.view.wording import SCORES, VOCABULARY, scale
 from worker.inspector.web.app import make_app
 from worker.jobs.context import JobContext
@@ -238,12 +241,15 @@ def test_no_command_prints_more_than_is_known(engine: Engine, settings: Settings
                 )
                 assert "Nearest source: cosine similarity" in check_printed(hybrid_header(answer), *tables)
             else:
-                for printed in (check_printed(answer_report(answer)), check_printed(answer_report(answer, brief=True))):
+                for printed in (
+                    check_printed(answer_report(run_view(answer))),
+                    check_printed(answer_report(run_view(answer), brief=True)),
+                ):
                     assert "is not judged" in flat(printed) or "That does not show" in flat(printed)
                     assert " %" not in flat(printed).replace(flat(answer.answer or ""), "").split("┃")[0]
         traces = engine.pipeline_jobs.traces(name, ALICE)
         check_printed(*(trace_report("t", one) for one in traces))
         if cited := engine.reading.citations(ALICE, name):
-            check_printed(citations_table("c", Citations.model_validate(cited)))
+            check_printed(citations_table("c", citations_view(Citations.model_validate(cited))))
         if replayed := engine.reading.replay(ALICE, name):
-            check_printed(replay_table("r", Replay.model_validate(replayed), {}, {}))
+            check_printed(replay_table("r", drift_view(Replay.model_validate(replayed), {}, {})))

@@ -42,6 +42,9 @@ from worker.inspector.text.answers import (
 )
 from worker.inspector.text.pipeline_answer import answer_report
 from worker.inspector.text.trace import trace_report
+from worker.inspector.view.citations import citations_view
+from worker.inspector.view.drift import drift_view
+from worker.inspector.view.run import run_view
 from worker.queue.broker.dead_letters import DeadLetter
 
 from .test_architecture import SOURCES, parsed
@@ -190,17 +193,17 @@ def reports() -> Iterator[tuple[str, Any]]:
     for name, answer in hybrid.results.items():
         yield "hybrid", hybrid_table(name, answer, hybrid.metrics[name])
     citations = poison(Citations, "build_citations.result")
-    yield "citations", citations_table(HOSTILE, citations)
+    yield "citations", citations_table(HOSTILE, citations_view(citations))
     side = {"index": 0, "chunk_hash": HOSTILE, "source_id": HOSTILE, "span": [0, 40], "tokens": [[20, 40]]}
     conflict = {"kind": f"possible_disagreement{HOSTILE}", "sides": [side], "differs": [HOSTILE]}
-    yield "conflicts", conflicts_table(citations.model_copy(update={"conflicts": [conflict]}))
+    yield "conflicts", conflicts_table(citations_view(citations.model_copy(update={"conflicts": [conflict]})))
     replay = poison(Replay, "pinned_replay.result")
     old = {pin.chunk_hash: f"old {HOSTILE}" for pin in replay.pins}
     new = {pin.found_hash or pin.chunk_hash: f"new {HOSTILE}" for pin in replay.pins}
-    yield "replay", replay_table(HOSTILE, replay, old, new)
+    yield "replay", replay_table(HOSTILE, drift_view(replay, old, new))
     answer = poison(PipelineAnswer, "run_pipeline.result")
-    yield "answer", answer_report(answer)
-    yield "brief answer", answer_report(answer, brief=True)
+    yield "answer", answer_report(run_view(answer))
+    yield "brief answer", answer_report(run_view(answer), brief=True)
     record = reported(queries={HOSTILE: HOSTILE}, legs={HOSTILE: 1.0}, hyde=(HOSTILE,), warnings=(HOSTILE,))
     request = dataclasses.replace(record.package.request, question=HOSTILE, mode=HOSTILE)
     stages = tuple(dataclasses.replace(stage, stage=HOSTILE) for stage in record.package.trace.stages)
@@ -320,8 +323,8 @@ def test_an_id_stands_whole_on_one_line(identifier: str, width: int) -> None:
     tables = [
         top_k_table("", with_id(TopK, "retrieve_top_k.result"), 1.0, 5),
         hybrid_table(corpus, hybrid.results[corpus], hybrid.metrics[corpus]),
-        citations_table("", with_id(Citations, "build_citations.result")),
-        replay_table("", with_id(Replay, "pinned_replay.result"), {}, {}),
+        citations_table("", citations_view(with_id(Citations, "build_citations.result"))),
+        replay_table("", drift_view(with_id(Replay, "pinned_replay.result"), {}, {})),
         letters_table([letter]),
     ]
     for table in tables:

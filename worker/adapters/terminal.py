@@ -6,6 +6,7 @@ visible signs (`worker.core.text.visible`) and treats no string as markup. `styl
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -96,6 +97,20 @@ def styled(*pieces: str | tuple[str, str]) -> Text:
     """Join strings, and pairs of a string and its style, to a text."""
     pairs = ((piece, "") if isinstance(piece, str) else piece for piece in pieces)
     return Text.assemble(*((visible(text), style) for text, style in pairs))
+
+
+def printed(*renderables: RenderableType, width: int) -> Text:
+    """Return what `Terminal` prints, in its colours, for a screen that is drawn by other means.
+
+    Args:
+        renderables: what is printed.
+        width: columns; a table is as wide as its ids need.
+    """
+    out = io.StringIO()
+    terminal = Terminal(file=out, width=width, force_terminal=True, color_system="standard")
+    for renderable in renderables:
+        terminal.print(renderable)
+    return Text.from_ansi(out.getvalue())
 
 
 # Without a terminal's width (a pipe, a CI log), tables need more than the usual 80 columns. Rich itself obeys COLUMNS.

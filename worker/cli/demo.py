@@ -25,6 +25,7 @@ from worker.cli.sample_vectors import known
 from worker.cli.signals import deliver_held_signal, held_signals, interruptible
 from worker.inspector.text.answers import hybrid_report, top_k_table
 from worker.inspector.text.pipeline_answer import answer_report
+from worker.inspector.view.run import run_view
 from worker.settings import load_unconnected
 from worker.settings.providers import EmbedderSettings
 
@@ -167,7 +168,7 @@ def _ask_in_each_mode(client: Client, console: Terminal) -> None:
         assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer
         milliseconds = (time.perf_counter() - start) * 1000
         console.print(styled((f"\n{mode}: {question}", "bold"), f" ({milliseconds:.0f} ms)"))
-        console.print(answer_report(answer, brief=True))
+        console.print(answer_report(run_view(answer), brief=True))
 
 
 def raw_message(job: dict[str, Any], task: str = "retrieve_top_k", task_id: str | None = None) -> str:

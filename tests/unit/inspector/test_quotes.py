@@ -55,7 +55,7 @@ def on_page(view: RunView) -> str:
 def printed(answer: PipelineAnswer) -> str:
     """Output of `ask`, with the codes of its colours."""
     out = Terminal(file=io.StringIO(), width=200, force_terminal=True, color_system="standard", _environ={})
-    out.print(answer_report(answer))
+    out.print(answer_report(run_view(answer)))
     assert isinstance(out.file, io.StringIO)
     return out.file.getvalue()
 

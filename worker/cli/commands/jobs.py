@@ -307,6 +307,7 @@ def cite(
     from worker.cli.citation_files import write_document
     from worker.core.citations.document import CONFLICTS
     from worker.inspector.text.answers import citations_table, conflicts_table
+    from worker.inspector.view.citations import citations_view
 
     cite = {**run_name(subject, run, step), "what": "cited" if cited else "retrieved"}
     sender = sent_as(caller, claims, token, timeout)
@@ -316,9 +317,10 @@ def cite(
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
-        console.print(citations_table(f"{subject} / {run}, as {sender.name}", answer))
-        if answer.conflicts:
-            console.print(conflicts_table(answer))
+        view = citations_view(answer)
+        console.print(citations_table(f"{subject} / {run}, as {sender.name}", view))
+        if view.conflicts:
+            console.print(conflicts_table(view))
     if out is not None:
         write_document(out, {**answer.citations, CONFLICTS: answer.conflicts})
 
@@ -345,6 +347,7 @@ def replay(
     from retrieval_client import PinnedReplay, Replay
     from worker.cli.citation_files import read_document, texts_of
     from worker.inspector.text.answers import replay_table
+    from worker.inspector.view.drift import drift_view
 
     old_texts = texts_of(read_document(citations)) if citations else {}
     sender = sent_as(caller, claims, token, timeout)
@@ -357,7 +360,7 @@ def replay(
     else:
         is_last_job = sender.is_for_one_job
         new_texts = {} if is_last_job else _edited_texts(client, answer, sender.fields, timeout)
-        console.print(replay_table(f"{subject} / {run}, as {sender.name}", answer, old_texts, new_texts))
+        console.print(replay_table(f"{subject} / {run}, as {sender.name}", drift_view(answer, old_texts, new_texts)))
     if any(pin.verdict in {"edited", "missing"} for pin in answer.pins):
         raise typer.Exit(1)
 

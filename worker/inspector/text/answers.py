@@ -11,9 +11,7 @@ from rich.table import Table
 from worker.adapters.terminal import ID_COLUMN, id_cell, styled
 from worker.inspector.text.parts import difference, marked, verdict_cell
 from worker.inspector.view.candidates import title_of, where
-from worker.inspector.view.citations import citations_view
-from worker.inspector.view.drift import drift_view
-from worker.inspector.view.pieces import cut
+from worker.inspector.view.pieces import window
 from worker.inspector.view.run import run_view
 from worker.inspector.view.wording import clamped, said, short
 
@@ -23,8 +21,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from retrieval_client.contract.pinned import Citations, Replay
     from retrieval_client.contract.results import Hybrid, HybridAnswer, HybridMetrics, TopK
+    from worker.inspector.view.citations import CitationsView, ConflictSide
+    from worker.inspector.view.drift import DriftView
 
 SECTION_WIDTH, DOCUMENT_WIDTH = 40, 34
 ROW = 100
@@ -125,27 +124,19 @@ def hybrid_table(
 # --- pins and citations -------------------------------------------------------------------------
 
 
-def replay_table(title: str, replay: Replay, old_texts: Mapping[str, str], new_texts: Mapping[str, str]) -> Table:
-    """Build a table with one row per pin.
-
-    Args:
-        title: the table's title.
-        replay: the answer.
-        old_texts: chunk hash → cited text, if a citations document has it.
-        new_texts: chunk hash → current text of edited chunks.
-    """
-    counts = f"{replay.matched} matched, {replay.missing} missing, {replay.filled} filled"
-    caption = f"{counts}; digest {replay.digest[7:19]}…"
+def replay_table(title: str, view: DriftView) -> Table:
+    """Build a table with one row per pin of a replay."""
+    counts = f"{view.matched} matched, {view.missing} missing, {view.filled} filled"
+    caption = f"{counts}; digest {view.digest[7:19]}…"
     table = _table(title, caption, ("verdict", _WORD), ("chunk", _CHUNK), ("text", _FULL))
-    for pin in drift_view(replay, old_texts, new_texts).pins:
-        text = difference(pin.diff) if pin.diff else short(pin.text or old_texts.get(pin.chunk_hash), ROW)
+    for pin in view.pins:
+        text = difference(pin.diff) if pin.diff else short(pin.text or pin.pinned_text, ROW)
         table.add_row(verdict_cell("pin", pin.verdict), id_cell(pin.chunk_id or ""), text)
     return table
 
 
-def citations_table(title: str, answer: Citations) -> Table:
+def citations_table(title: str, view: CitationsView) -> Table:
     """Build a table with one row per citation: its integrity and the verdict of its chunk."""
-    view = citations_view(answer)
     left_out = f"left out, as changed or not visible: {view.left_out}; " if view.left_out else ""
     artifact = f"kept as {view.artifact}" if view.artifact else "not kept"
     has_sections = any(citation.section for citation in view.citations)
@@ -159,37 +150,34 @@ def citations_table(title: str, answer: Citations) -> Table:
     return table
 
 
-def conflicts_table(answer: Citations) -> Table:
+def conflicts_table(view: CitationsView) -> Table:
     """Build a table with one row per citation in a conflict: the citation, the place in its text, and the difference.
 
     Beyond `MOST_CONFLICTS` they are only counted; citations.json has all.
     """
-    hidden_count = len(answer.conflicts) - MOST_CONFLICTS
+    hidden_count = len(view.conflicts) - MOST_CONFLICTS
     caption = f"{hidden_count} more are in the citations document" if hidden_count > 0 else None
-    columns = (("conflict", {"max_width": 14}), ("source", _CHUNK), ("characters", _WORD))
-    table = _table(
-        "conflicts", caption, *columns, ("differs by", {"overflow": "fold", "max_width": 14}), ("text", _FULL)
-    )
-    for conflict in answer.conflicts[:MOST_CONFLICTS]:
-        name = conflict["kind"].replace("_", " ")
-        kind = f"{name}: {', '.join(conflict['differs'])}" if conflict["differs"] else name
-        for side in conflict["sides"]:
-            table.add_row(kind, *_side(conflict["kind"], side, answer.citations["all_citations"][side["index"]]))
+    differs = ("differs by", {"overflow": "fold", "max_width": 14})
+    columns = (("conflict", {"max_width": 14}), ("source", _CHUNK), ("characters", _WORD), differs, ("text", _FULL))
+    table = _table("conflicts", caption, *columns)
+    for conflict in view.conflicts[:MOST_CONFLICTS]:
+        name = conflict.kind.replace("_", " ")
+        kind = f"{name}: {', '.join(conflict.differs)}" if conflict.differs else name
+        for side in conflict.sides:
+            table.add_row(kind, *_side(side, weighs=conflict.kind == "weight_differs"))
             kind = ""  # shown once
         table.add_section()
     return table
 
 
-def _side(kind: str, side: Mapping[str, Any], citation: Mapping[str, Any]) -> tuple[str | Text, ...]:
+def _side(side: ConflictSide, *, weighs: bool) -> tuple[str | Text, ...]:
     """Build the cells of one side of a conflict: the citation, its place, the difference and the text."""
-    (start, end), text = side["span"], citation["text"]
-    tokens = " … ".join(text[token_start:token_end] for token_start, token_end in side["tokens"])
-    differs = f"weight {citation['weight']:g}" if kind == "weight_differs" else tokens
-    page = f", p. {citation['page']}" if "page" in citation else ""
+    start, end = side.span
+    tokens = [piece for piece in side.sentence if piece.marks]
+    differs = f"weight {side.weight:g}" if weighs else " … ".join(token.text for token in tokens)
+    page = "" if side.page is None else f", p. {side.page}"
     # From shortly before the difference, which is marked.
-    excerpt_start = max(start, side["tokens"][0][0] - BEFORE_TOKENS) if side["tokens"] else start
-    excerpt_end = min(end, excerpt_start + EXCERPT)
-    pieces = cut(text, [((*span,), "differs") for span in side["tokens"]], excerpt_start, excerpt_end)
-    ends = ("…" if excerpt_start > start else ""), ("…" if excerpt_end < end else "")
-    excerpt = styled(ends[0], *marked(pieces), ends[1])
-    return f"{side['source_id']}{page}", f"{start}-{end}", differs, excerpt
+    excerpt_start = max(start, tokens[0].start - BEFORE_TOKENS) if tokens else start
+    ends = ("…" if excerpt_start > start else ""), ("…" if end > excerpt_start + EXCERPT else "")
+    excerpt = marked(window(side.sentence, excerpt_start, excerpt_start + EXCERPT))
+    return f"{side.source_id}{page}", f"{start}-{end}", differs, styled(ends[0], *excerpt, ends[1])

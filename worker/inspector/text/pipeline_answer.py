@@ -10,12 +10,10 @@ from rich.padding import Padding
 from rich.table import Table
 
 from worker.adapters.terminal import styled
-from worker.core.citations.quoting.differences import ACCEPTED
 from worker.core.prompting.costs import written
 from worker.inspector.text.parts import fact_line, marked, verdict_cell
 from worker.inspector.view.candidates import where
 from worker.inspector.view.quotes import quote_facts
-from worker.inspector.view.run import About, run_view
 from worker.inspector.view.wording import LABEL, MARKS, QUIET, short
 
 if TYPE_CHECKING:
@@ -34,15 +32,16 @@ SNIPPET = 240
 _LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"
 
 
-def answer_report(answer: PipelineAnswer, *, brief: bool = False, accepted: frozenset[str] = ACCEPTED) -> Group:
-    """Build the report of an answer.
+def answer_report(view: RunView, *, brief: bool = False) -> Group:
+    """Build the report of an answer of the pipeline; of another task it only says so.
 
     Args:
-        answer: the answer.
+        view: the answer.
         brief: True for each source on one line.
-        accepted: kinds of differences that a ``normalised`` quote may have.
     """
-    return Group(*_report_lines(answer, run_view(answer, About(accepted=accepted)), brief))
+    if view.response is None:
+        return Group(styled(("a search has chunks and no answer", QUIET)))
+    return Group(*_report_lines(view.response, view, brief))
 
 
 def _report_lines(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterator[RenderableType]:

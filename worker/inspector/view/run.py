@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     from retrieval_client.contract.answers import Cited
     from retrieval_client.contract.results import Cost, Hybrid
-    from worker.inspector.view.citations import CitationsView
-    from worker.inspector.view.drift import DriftView
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -102,8 +100,7 @@ class RunView:
         costs: cost of each call of a model.
         total_cost: their sum; None if that of a call is unknown.
         models: models used, by purpose.
-        citations: the run's citations; None until they are read.
-        drift: state of the run's pins; None until they are checked.
+        response: the pipeline's answer itself; None of a search.
     """
 
     task: str
@@ -122,8 +119,7 @@ class RunView:
     costs: tuple[Cost, ...] = ()
     total_cost: str | None = None
     models: Facts = ()
-    citations: CitationsView | None = field(default=None)
-    drift: DriftView | None = field(default=None)
+    response: PipelineAnswer | None = None
 
     @property
     def kept(self) -> tuple[CandidateView, ...]:
@@ -321,6 +317,7 @@ def _pipeline_view(answer: PipelineAnswer, about: About) -> RunView:
         tuple(answer.costs),
         answer.costs_total.cost,
         _facts(trace.models),
+        answer,
     )
 
 

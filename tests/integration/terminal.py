@@ -55,9 +55,12 @@ class Seat:
 
     async def until(self, is_so: Callable[[], Any], seconds: float = 30.0) -> None:
         """Wait until something is so."""
-        async with asyncio.timeout(seconds):
-            while not is_so():
-                await self.pilot.pause(0.01)
+        try:
+            async with asyncio.timeout(seconds):
+                while not is_so():
+                    await self.pilot.pause(0.01)
+        except TimeoutError:
+            raise AssertionError(f"{self.status}, focus: {self.app.focused}\n{self.screen()}") from None
         await self.pilot.pause()
 
     def pane(self, name: str) -> str:
@@ -73,7 +76,7 @@ class Seat:
         return self.below(question)
 
     def below(self, question: str) -> str:
-        """What the conversation shows below the last question of these words."""
+        """Text of the conversation below the last question of these words."""
         return self.pane("ask-lines").rpartition(f"› {question}")[2]
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
+import shutil
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -113,8 +113,8 @@ def printed(*renderables: RenderableType, width: int) -> Text:
     return Text.from_ansi(out.getvalue())
 
 
-# Without a terminal's width (a pipe, a CI log), tables need more than the usual 80 columns. Rich itself obeys COLUMNS.
-console = Terminal(width=None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal() else 120)
+# Without a terminal's width (a pipe, a CI log), tables need more than the usual 80 columns. Both obey COLUMNS.
+console = Terminal(width=None if sys.stdout.isatty() else shutil.get_terminal_size((120, 24)).columns)
 # Progress for people; output for programs goes to standard output alone.
 screen = Terminal(stderr=True)
 

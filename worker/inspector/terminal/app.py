@@ -174,6 +174,7 @@ class Terminal(App[None]):
 
     def action_open(self, pane: str) -> None:
         """Open a pane, and so read what it shows."""
+        self.set_focus(None)  # of what is hidden, Textual would give the focus to the tabs
         self.query_one(TabbedContent).active = pane
         self.action_leave()
 

@@ -42,8 +42,8 @@ def marked(pieces: Iterable[Piece[Any]], *, is_flat: bool = True) -> Iterator[tu
 
 def difference(pieces: Iterable[DiffPiece]) -> Text:
     """Return a coloured word diff in git's notation: [-removed-], {+added+}."""
-    parts: list[str | tuple[str, str]] = []
+    fragments: list[str | tuple[str, str]] = []
     for piece in pieces:
         form, style = CHANGES[piece.change]
-        parts += [(form.format(" ".join(piece.text.split())), style), " "]
-    return styled(*parts)
+        fragments += [(form.format(" ".join(piece.text.split())), style), " "]
+    return styled(*fragments)

@@ -86,7 +86,7 @@ class ConflictSide:
         places = [
             (piece.start - start, piece.start - start + len(piece.text)) for piece in self.sentence if piece.marks
         ]
-        first, last = excerpt_bounds("".join(piece.text for piece in self.sentence), places[:1])
+        excerpt_start, excerpt_end = excerpt_bounds("".join(piece.text for piece in self.sentence), places[:1])
         return window(self.sentence, start + first, min(start + last, end))
 
 

@@ -80,8 +80,8 @@ def cut(text: str, marked: Iterable[tuple[Span, T]], start: int = 0, end: int | 
 def window(pieces: Iterable[Piece[T]], start: int, end: int) -> tuple[Piece[T], ...]:
     """Return the pieces between two places of their text, in code points of it; those at the ends are cut."""
     cuts = ((piece, max(start - piece.start, 0), max(end - piece.start, 0)) for piece in pieces)
-    texts = ((piece, first, piece.text[first:last]) for piece, first, last in cuts)
-    return tuple(replace(piece, text=text, start=piece.start + first) for piece, first, text in texts if text)
+    texts = ((piece, cut_start, piece.text[cut_start:cut_end]) for piece, cut_start, cut_end in cuts)
+    return tuple(replace(piece, text=text, start=piece.start + cut_start) for piece, cut_start, text in texts if text)
 
 
 def steps_each(differences: int) -> int:

@@ -100,12 +100,7 @@ def styled(*pieces: str | tuple[str, str]) -> Text:
 
 
 def printed(*renderables: RenderableType, width: int) -> Text:
-    """Return what `Terminal` prints, in its colours, for a screen that is drawn by other means.
-
-    Args:
-        renderables: what is printed.
-        width: columns; a table is as wide as its ids need.
-    """
+    """Return what a `Terminal` of ``width`` columns prints, in its colours, for a screen that is drawn otherwise."""
     out = io.StringIO()
     terminal = Terminal(file=out, width=width, force_terminal=True, color_system="standard")
     for renderable in renderables:

@@ -43,8 +43,3 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
         write_private(path, (json.dumps(document, ensure_ascii=False, indent=1) + "\n").encode())
     except OSError as error:
         raise WrongUsage(f"{path}: {error.strerror}") from None
-
-
-def texts_of(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return chunk hash → text of a citations document."""
-    return {citation["chunk_hash"]: citation["text"] for citation in document.get("all_citations", [])}

@@ -345,11 +345,12 @@ def replay(
     Example: [bold]retrieval-worker replay song-1 r1 --as alice --citations citations.json[/bold]
     """
     from retrieval_client import PinnedReplay, Replay
-    from worker.cli.citation_files import read_document, texts_of
+    from worker.cli.citation_files import read_document
     from worker.inspector.text.answers import replay_table
     from worker.inspector.view.drift import drift_view
 
-    old_texts = texts_of(read_document(citations)) if citations else {}
+    cited = read_document(citations).get("all_citations", []) if citations else []
+    old_texts = {citation["chunk_hash"]: citation["text"] for citation in cited}
     sender = sent_as(caller, claims, token, timeout)
     client = client_of(broker, backend, sender.signer)
     job = wanted_job(PinnedReplay, {"run": run_name(subject, run, step), **sender.fields})
@@ -358,8 +359,7 @@ def replay(
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
-        is_last_job = sender.is_for_one_job
-        new_texts = {} if is_last_job else _edited_texts(client, answer, sender.fields, timeout)
+        new_texts = {} if sender.is_for_one_job else _edited_texts(client, answer, sender.fields, timeout)
         console.print(replay_table(f"{subject} / {run}, as {sender.name}", drift_view(answer, old_texts, new_texts)))
     if any(pin.verdict in {"edited", "missing"} for pin in answer.pins):
         raise typer.Exit(1)

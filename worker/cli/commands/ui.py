@@ -35,7 +35,7 @@ def ui(
         bool, typer.Option("--queue", help="Have a worker answer questions, not this process; without --token.")
     ] = False,
 ) -> None:
-    """Ask questions and look at runs, traces, citations and drift in this terminal, with the caller's permissions.
+    """Ask questions, in a chat or single, and look at runs, traces, citations and drift, with the caller's permissions.
 
     Example: [bold]retrieval-worker ui --as alice[/bold]
     """

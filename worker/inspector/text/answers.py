@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Group
-from rich.table import Table
 
 from worker.adapters.terminal import ID_COLUMN, id_cell, styled
-from worker.inspector.text.parts import difference, marked, verdict_cell
+from worker.inspector.text.parts import (
+    CHUNK,
+    FULL,
+    LINE,
+    NUMBER,
+    RANK,
+    WORD,
+    difference,
+    marked,
+    table_of,
+    verdict_cell,
+)
 from worker.inspector.view.candidates import title_of, where
 from worker.inspector.view.pieces import window
 from worker.inspector.view.run import run_view
 from worker.inspector.view.wording import clamped, said, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
-    from rich.console import RenderableType
+    from rich.table import Table
     from rich.text import Text
 
     from retrieval_client.contract.results import Hybrid, HybridAnswer, HybridMetrics, TopK
@@ -41,18 +51,6 @@ EXCERPT, BEFORE_TOKENS = 240, 60
 _NO_PATHS: Mapping[str, str] = MappingProxyType({})
 
 
-def _table(title: str, caption: str | None, *columns: tuple[str, Mapping[str, Any]]) -> Table:
-    table = Table(title=title, caption=caption, title_justify="left", expand=True)
-    for name, options in columns:
-        table.add_column(name, **options)
-    return table
-
-
-_RANK = {"style": "dim", "justify": "right", "no_wrap": True}
-_NUMBER = {"justify": "right", "no_wrap": True}
-_CHUNK = {"style": "cyan", **ID_COLUMN}
-_FULL, _WORD, _LINE = {"ratio": 1}, {"no_wrap": True}, {"no_wrap": True, "ratio": 1}
-
 # --- searches -----------------------------------------------------------------------------------
 
 
@@ -63,10 +61,10 @@ def top_k_table(
     hidden_rows = len(answer.chunks) - row_limit
     status = f"{said('status', answer.status).words}: k {clamped(answer.k_requested, answer.k)}"
     caption = f"{status}, {len(answer.chunks)} chunks in {milliseconds:.0f} ms, {answer.trace.search['method']} search"
-    table = _table(
+    table = table_of(
         *(title, caption + (f", {hidden_rows} more not shown" if hidden_rows > 0 else "")),
-        *(("#", _RANK), ("cosine", _NUMBER), ("document", {"no_wrap": True, "max_width": DOCUMENT_WIDTH})),
-        *(("where", {"no_wrap": True, "max_width": 26}), ("chunk", _CHUNK), ("text", _LINE)),
+        *(("#", RANK), ("cosine", NUMBER), ("document", {"no_wrap": True, "max_width": DOCUMENT_WIDTH})),
+        *(("where", {"no_wrap": True, "max_width": 26}), ("chunk", CHUNK), ("text", LINE)),
     )
     for chunk in answer.chunks[:row_limit]:
         place = title_of(chunk, answer.corpus, paths), where(chunk.page, chunk.section)
@@ -77,7 +75,11 @@ def top_k_table(
 
 def hybrid_report(answer: Hybrid, paths: Mapping[str, str] = _NO_PATHS) -> Group:
     """Build the report of a hybrid search: its query, and a table for each corpus with chunks."""
-    return Group(hybrid_header(answer), *_hybrid_results(answer, paths))
+    tables = (
+        hybrid_table(name, result, answer.metrics[name], paths) if result.chunks else nothing_found(name, answer)
+        for name, result in answer.results.items()
+    )
+    return Group(hybrid_header(answer), *tables)
 
 
 def hybrid_header(answer: Hybrid) -> Text:
@@ -87,12 +89,6 @@ def hybrid_header(answer: Hybrid) -> Text:
     query = short(answer.transformed_query, QUESTION_WIDTH)
     notes = "\n".join(run_view(answer).said)
     return styled(f"searched for: {query}\ncontext: {keywords} ({state}), fused by {answer.fusion}\n{notes}")
-
-
-def _hybrid_results(answer: Hybrid, paths: Mapping[str, str]) -> Iterator[RenderableType]:
-    for name, result in answer.results.items():
-        has_chunks = bool(result.chunks)
-        yield hybrid_table(name, result, answer.metrics[name], paths) if has_chunks else nothing_found(name, answer)
 
 
 def nothing_found(corpus: str, answer: Hybrid) -> str:
@@ -111,8 +107,8 @@ def hybrid_table(
     leg_counts = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
     state = f"{said('status', answer.status).words}, k {clamped(answer.top_k_requested, answer.top_k)}"
     caption = f"{state}: {leg_counts}; {metrics.merged_count} merged, {metrics.duplicate_count} duplicates"
-    columns = (("#", _RANK), ("cosine", _NUMBER), ("legs", _WORD), ("document", {"max_width": DOCUMENT_WIDTH}))
-    table = _table(corpus, caption, *columns, ("chunk", _CHUNK), ("text", _LINE))
+    columns = (("#", RANK), ("cosine", NUMBER), ("legs", WORD), ("document", {"max_width": DOCUMENT_WIDTH}))
+    table = table_of(corpus, caption, *columns, ("chunk", CHUNK), ("text", LINE))
     for chunk in answer.chunks:
         legs = " ".join(f"{leg.leg}:{leg.rank}" for leg in chunk.scores.legs)
         similarity = "" if chunk.similarity_score is None else f"{chunk.similarity_score:.3f}"
@@ -128,7 +124,7 @@ def replay_table(title: str, view: DriftView) -> Table:
     """Build a table with one row per pin of a replay."""
     counts = f"{view.matched} matched, {view.missing} missing, {view.filled} filled"
     caption = f"{counts}; digest {view.digest[7:19]}…"
-    table = _table(title, caption, ("verdict", _WORD), ("chunk", _CHUNK), ("text", _FULL))
+    table = table_of(title, caption, ("verdict", WORD), ("chunk", CHUNK), ("text", FULL))
     for pin in view.pins:
         text = difference(pin.diff) if pin.diff else short(pin.text or pin.pinned_text, ROW)
         table.add_row(verdict_cell("pin", pin.verdict), id_cell(pin.chunk_id or ""), text)
@@ -142,7 +138,7 @@ def citations_table(title: str, view: CitationsView) -> Table:
     has_sections = any(citation.section for citation in view.citations)
     section = [("section", {"overflow": "fold", "max_width": SECTION_WIDTH})] if has_sections else []
     caption = f"{left_out}conflicts: {len(view.conflicts)}; {artifact}"
-    table = _table(title, caption, ("verdict", _WORD), ("source", ID_COLUMN), *section, ("text", _FULL))
+    table = table_of(title, caption, ("verdict", WORD), ("source", ID_COLUMN), *section, ("text", FULL))
     for citation in view.citations:
         sections = [citation.section] if has_sections else []
         cells = (id_cell(citation.source_id), *sections, short(citation.text, ROW))
@@ -158,8 +154,8 @@ def conflicts_table(view: CitationsView) -> Table:
     hidden_count = len(view.conflicts) - MOST_CONFLICTS
     caption = f"{hidden_count} more are in the citations document" if hidden_count > 0 else None
     differs = ("differs by", {"overflow": "fold", "max_width": 14})
-    columns = (("conflict", {"max_width": 14}), ("source", _CHUNK), ("characters", _WORD), differs, ("text", _FULL))
-    table = _table("conflicts", caption, *columns)
+    columns = (("conflict", {"max_width": 14}), ("source", CHUNK), ("characters", WORD), differs, ("text", FULL))
+    table = table_of("conflicts", caption, *columns)
     for conflict in view.conflicts[:MOST_CONFLICTS]:
         name = conflict.kind.replace("_", " ")
         kind = f"{name}: {', '.join(conflict.differs)}" if conflict.differs else name

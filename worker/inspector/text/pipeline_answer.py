@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.padding import Padding
-from rich.table import Table
 
 from worker.adapters.terminal import styled
 from worker.core.prompting.costs import written
-from worker.inspector.text.parts import fact_line, marked, verdict_cell
+from worker.inspector.text.parts import FULL, fact_line, marked, table_of, verdict_cell
 from worker.inspector.view.candidates import where
 from worker.inspector.view.quotes import quote_facts
 from worker.inspector.view.wording import LABEL, MARKS, QUIET, short
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
     from rich.text import Text
 
     from retrieval_client.contract.answers import Cited, PipelineAnswer
@@ -29,16 +29,12 @@ if TYPE_CHECKING:
     from worker.inspector.view.sources import SourceView
 
 SNIPPET = 240
+PLACE = {"no_wrap": True, "max_width": 34}
 _LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"
 
 
 def answer_report(view: RunView, *, brief: bool = False) -> Group:
-    """Build the report of an answer of the pipeline; of another task it only says so.
-
-    Args:
-        view: the answer.
-        brief: True for each source on one line.
-    """
+    """Build the report of an answer of the pipeline, if ``brief`` with a line for each source; a search has none."""
     if view.response is None:
         return Group(styled(("a search has chunks and no answer", QUIET)))
     return Group(*_report_lines(view.response, view, brief))
@@ -78,14 +74,10 @@ def _answer_text(answer: PipelineAnswer) -> Text:
 def sources_table(answer: PipelineAnswer) -> Table:
     """Build a table with one row per citation: the label's source, and the verdict of the quote check."""
     labels = len({citation.label for citation in answer.citations})
-    table = Table(
-        caption=f"{labels} of {len(answer.package.source_labels)} sources cited, found by {_found_by(answer)}",
-        expand=True,
-    )
+    caption = f"{labels} of {len(answer.package.source_labels)} sources cited, found by {_found_by(answer)}"
     sections = any(citation.section for citation in answer.citations)
-    for name in ("label", "document", "where", *(["in section"] if sections else []), "quote"):
-        table.add_column(name, no_wrap=name != "quote", max_width=12 if name == "quote" else 34)
-    table.add_column("text of the source", ratio=1)
+    places = [(name, PLACE) for name in ("label", "document", "where", *(["in section"] if sections else []))]
+    table = table_of(None, caption, *places, ("quote", {"max_width": 12}), ("text of the source", FULL))
     for citation in answer.citations:
         table.add_row(
             styled((citation.label, LABEL)),

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 def run_entry(run: ListedRun) -> Text:
     """Return a run on two lines: its name, time and state; its tasks and first question."""
-    name = styled((id_cell(run.subject_id), "cyan"), " / ", (id_cell(run.run_id), "cyan"))
-    created = styled((f"  {run.created_at.isoformat(' ', 'seconds')[:19]}  ", QUIET))
     outcomes = [*filter(None, run.outcomes), *(["degraded"] if run.degraded else [])]
     states = [verdict_cell("status", outcome) for outcome in dict.fromkeys(outcomes)]
-    state = styled("  ").join([*states, verdict_cell("drift", run.drift)])
-    words = [*(said("", task).words for task in run.tasks), *filter(None, run.modes)]
+    names = (id_cell(run.subject_id), "cyan"), " / ", (id_cell(run.run_id), "cyan")
+    created = (run.created_at.isoformat(" ", "seconds")[:19], QUIET)
+    tasks = dict.fromkeys([*(said("", task).words for task in run.tasks), *filter(None, run.modes)])
     question = short(next(filter(None, run.questions), ""), 120)
-    tasks = ", ".join(dict.fromkeys(words))
-    return styled("").join([name, created, state, styled(f"\n  {' · '.join(filter(None, (tasks, question)))}")])
+    line = styled("  ").join([styled(*names), styled(created), *states, verdict_cell("drift", run.drift)])
+    return line + styled(f"\n  {' · '.join(filter(None, (', '.join(tasks), question)))}")

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.bar import Bar
 from rich.console import Group
-from rich.table import Table
 
-from worker.adapters.terminal import ID_COLUMN, id_cell, styled
-from worker.inspector.text.parts import fact_line
+from worker.adapters.terminal import id_cell, styled
+from worker.inspector.text.parts import CHUNK, FULL, NUMBER, WORD, fact_line, table_of
 from worker.inspector.view.candidates import Ranking, changing, labels_by_place
 from worker.inspector.view.wording import LABEL, QUIET, said, scales
 from worker.jobs.pipeline.wire import as_answer
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
 
     from worker.jobs.pipeline.stored_packages import AnswerTrace
     from worker.jobs.pipeline.types import RetrievalTrace, StageTrace
@@ -30,13 +30,7 @@ LEFT_SHOWN = 12
 
 
 def trace_report(title: str, recorded: AnswerTrace, *, everything: bool = False) -> Group:
-    """Build the report of a trace.
-
-    Args:
-        title: the run's title.
-        recorded: the recorded trace.
-        everything: show all dropped candidates, not only the first few.
-    """
+    """Build the report of a recorded trace; ``everything``: with all dropped candidates, not only the first few."""
     return Group(*_report_lines(title, recorded, everything))
 
 
@@ -84,12 +78,9 @@ def _report_lines(title: str, recorded: AnswerTrace, everything: bool) -> Iterat
 def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Table:
     """Build a table of stages: start and duration, as a bar and in milliseconds; below the search, its legs."""
     total = sum(stage.duration_ms for stage in stages)
-    table = Table(title="stages", title_justify="left", caption=f"{total:.1f} ms together")
-    table.add_column("stage", no_wrap=True)
-    table.add_column("ms", justify="right", no_wrap=True)
-    table.add_column("", width=BAR, no_wrap=True)
-    table.add_column("candidates after", justify="right")
-    table.add_column("counted")
+    columns = (("stage", WORD), ("ms", NUMBER), ("", {"width": BAR, "no_wrap": True}))
+    counted: tuple[tuple[str, Mapping[str, Any]], ...] = (("candidates after", {"justify": "right"}), ("counted", {}))
+    table = table_of("stages", f"{total:.1f} ms together", *columns, *counted, expand=False)
     begun = 0.0
     for stage in stages:
         bar = Bar(max(total, 0.001), begun, begun + stage.duration_ms, width=BAR, color="cyan")
@@ -106,9 +97,7 @@ def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Tab
 def candidates_table(recorded: AnswerTrace, dropped_limit: int | None) -> Table:
     """Build a table with one row per candidate: rank and score after each effective stage, then label or drop reason.
 
-    Args:
-        recorded: the recorded trace.
-        dropped_limit: maximum number of dropped candidates; None: all.
+    At most ``dropped_limit`` dropped ones are shown; None: all.
     """
     trace = recorded.package.trace
     rankings = (
@@ -122,14 +111,8 @@ def candidates_table(recorded: AnswerTrace, dropped_limit: int | None) -> Table:
     gone = [place for place in reasons if place not in scores]
     shown_places = gone if dropped_limit is None else gone[:dropped_limit]
     alone = len({corpus for corpus, _ in [*scores, *gone]}) == 1
-    table = Table(
-        title="candidates", title_justify="left", caption=_caption(trace, len(gone) - len(shown_places)), expand=True
-    )
-    table.add_column("chunk", style="cyan", **ID_COLUMN)
-    for ranking in changes:
-        table.add_column(ranking.stage, justify="right", no_wrap=True)
-    table.add_column("became", no_wrap=True)
-    table.add_column("legs", ratio=1)
+    columns = (("chunk", CHUNK), *((ranking.stage, NUMBER) for ranking in changes), ("became", WORD), ("legs", FULL))
+    table = table_of("candidates", _caption(trace, len(gone) - len(shown_places)), *columns)
     ranks = [dict(zip(ranking.places, _ranked(ranking), strict=True)) for ranking in changes]
     for place in [*scores, *shown_places]:
         became = styled((labels[place], LABEL) if place in labels else (reasons.get(place, ""), QUIET))
@@ -161,11 +144,9 @@ def _caption(trace: RetrievalTrace, hidden: int) -> str:
 
 def costs_table(recorded: AnswerTrace) -> Table:
     """Build a table with one row per call of a model."""
-    table = Table(title="costs", title_justify="left")
-    for name in ("for", "provider", "model", "tokens sent", "cached", "made", "units", "cost"):
-        table.add_column(
-            name, justify="right" if name in {"tokens sent", "cached", "made", "units", "cost"} else "left"
-        )
+    names: list[tuple[str, Mapping[str, Any]]] = [(name, {}) for name in ("for", "provider", "model")]
+    figures = [(name, {"justify": "right"}) for name in ("tokens sent", "cached", "made", "units", "cost")]
+    table = table_of("costs", None, *names, *figures, expand=False)
     for cost in recorded.package.costs:
         tokens = [
             "?" if n is None else str(n) for n in (cost.tokens.input, cost.tokens.cached_input, cost.tokens.output)

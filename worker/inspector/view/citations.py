@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -75,19 +76,17 @@ class ConflictSide:
     @property
     def span(self) -> Span:
         """Place of the sentence in the citation's text."""
-        return (
-            (self.sentence[0].start, self.sentence[-1].start + len(self.sentence[-1].text)) if self.sentence else (0, 0)
-        )
+        start = self.sentence[0].start if self.sentence else 0
+        return start, start + sum(len(piece.text) for piece in self.sentence)
 
     @property
     def shown(self) -> tuple[Piece[Literal["differs"]], ...]:
         """The sentence from shortly before the first difference, at most `EXCERPT` characters and what differs."""
-        start, end = self.span
-        places = [
-            (piece.start - start, piece.start - start + len(piece.text)) for piece in self.sentence if piece.marks
-        ]
-        excerpt_start, excerpt_end = excerpt_bounds("".join(piece.text for piece in self.sentence), places[:1])
-        return window(self.sentence, start + first, min(start + last, end))
+        start, _ = self.span
+        ends = ((piece.start - start, piece.start - start + len(piece.text)) for piece in self.sentence if piece.marks)
+        place = [*itertools.islice(ends, 1)]
+        bounds = excerpt_bounds("".join(piece.text for piece in self.sentence), place)
+        return window(self.sentence, start + bounds[0], start + bounds[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,6 @@ FULL = (
     "unit/core/test_across_pythons.py",
     "unit/core/test_growth.py",
     "unit/core/test_visible.py",
-    "unit/inspector/test_terminal_lines.py::test_a_megabyte",
     "unit/test_message_growth.py",
     "unit/test_wrong_invocations.py::test_a_process_says_the_same",
 )

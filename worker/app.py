@@ -253,7 +253,7 @@ def _start_metrics(settings: Settings, metrics: Metrics) -> None:
 
 
 def _exit(error: SettingsError) -> None:
-    from worker.cli.terminal import complain  # noqa: PLC0415 -- only a worker that does not start needs it
+    from worker.adapters.terminal import complain  # noqa: PLC0415 -- only a worker that does not start needs it
 
     complain(error.message)
     raise SystemExit(CONFIGURATION_EXIT_CODE) from error

@@ -14,11 +14,17 @@ from typing import TYPE_CHECKING
 
 from benchmarks.inspected import HUM, NOISE, SIGN_IN, pages, record, sample_engine
 from playwright.sync_api import sync_playwright
+from textual.widgets import OptionList
 
-from worker.inspector.terminal.app import Terminal
-from worker.inspector.terminal.desk import Desk, InThisProcess
+from worker.cli.commands.ui import in_this_process
+from worker.inspector.terminal.app import Pane, Terminal
+from worker.inspector.terminal.desk import Desk
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.pilot import Pilot
+
     from worker.jobs.engine import Engine
     from worker.model import Principal
     from worker.settings import Settings
@@ -59,23 +65,26 @@ def photograph(chromium: str, url: str) -> None:
 
 async def draw(engine: Engine, settings: Settings, caller: Principal) -> None:
     """Write the picture of the terminal: an answer, and a source at its quoted words."""
-    app = Terminal(Desk(engine, caller, InThisProcess(engine), [*settings.modes], [*settings.profiles]))
+    choices = {"mode": [*settings.modes], "profile": [*settings.profiles]}
+    app = Terminal(Desk(engine, caller, in_this_process(engine)), choices)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("escape", "6")
-        for _ in range(LOOKS):
-            if app._listed:  # noqa: SLF001 -- what the list shows
-                break
-            await pilot.pause(0.05)
-        await pilot.press("enter")
-        for _ in range(LOOKS):
-            if app._page:  # noqa: SLF001 -- the run that is open
-                break
-            await pilot.pause(0.05)
+        await until(pilot, lambda: app.query_one("#runs-lines", OptionList).options)
+        await pilot.press("home", "enter")
+        await until(pilot, lambda: app.query_one("#source", Pane).lines)
         await pilot.pause()
         drawn = app.export_screenshot(title="retrieval-worker ui --as alice")
     # It would load a font from elsewhere; every system has a monospaced one.
     drawn = re.sub(r"@font-face \{.*?\}", "", drawn, flags=re.DOTALL)
     (IMAGES / "inspector-terminal.svg").write_text(drawn.replace("Fira Code,", ""), encoding="utf-8")
+
+
+async def until(pilot: Pilot[None], is_so: Callable[[], object]) -> None:
+    """Wait until something is so."""
+    for _ in range(LOOKS):
+        if is_so():
+            return
+        await pilot.pause(0.05)
 
 
 if __name__ == "__main__":

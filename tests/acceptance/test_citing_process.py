@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.provider import Provider, running
+from tests.raw_messages import raw_message
 from tests.waiting import wait_for
 
 from retrieval_client import (
@@ -28,7 +29,6 @@ from retrieval_client import (
     encode_embedding,
 )
 from retrieval_client.hashing import hash_chunk
-from worker.cli.demo import raw_message
 from worker.cli.devstack.workers import celery_worker
 from worker.core.text import lexical
 

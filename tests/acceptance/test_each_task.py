@@ -11,6 +11,7 @@ import pytest
 import redis
 from tests.acceptance.bad_input_worker import database
 from tests.acceptance.held import is_clean
+from tests.raw_messages import raw_message
 from tests.waiting import wait_for
 
 from retrieval_client import (
@@ -30,7 +31,6 @@ from retrieval_client import (
 from retrieval_client.contract.feedback import RecordFeedback
 from retrieval_client.contract.registry import TASKS
 from retrieval_client.errors import InvalidJob, NotAuthorised
-from worker.cli.demo import raw_message
 from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.core.text import lexical
 

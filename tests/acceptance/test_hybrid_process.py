@@ -7,10 +7,10 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.raw_messages import raw_message
 
 from retrieval_client import Client, Hybrid, HybridSearch, PinnedReplay, Replay, RetrieveHybrid, RunRef
 from retrieval_client.errors import InvalidJob, NotAuthorised
-from worker.cli.demo import raw_message
 from worker.cli.devstack.workers import celery_worker
 
 if TYPE_CHECKING:

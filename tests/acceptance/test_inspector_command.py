@@ -13,7 +13,7 @@ import httpx
 from tests.integration.asking import ask
 from tests.integration.inspecting import HUM, RUN
 
-from worker.cli.reports.answers import write_document
+from worker.cli.citation_files import write_document
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:

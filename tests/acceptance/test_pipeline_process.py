@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 from tests.integration.provider import Fault, Provider, running
+from tests.raw_messages import raw_message
 from tests.waiting import wait_for
 
 from retrieval_client import Client, PipelineAnswer, RunPipeline, RunRef
 from retrieval_client.errors import InvalidJob, NotAuthorised, Unavailable
-from worker.cli.demo import raw_message
 from worker.cli.devstack.workers import celery_worker
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 import typer.main
 from psycopg import sql
 from tests.command_line import command_line
+from tests.raw_messages import raw_message
 
-from worker.cli.demo import raw_message
 from worker.cli.devstack.workers import celery_worker
 from worker.cli.main import cli
 

@@ -121,7 +121,7 @@ def test_a_worker_answers_a_question_of_the_terminal(broker: Any, worker_environ
         screen.type_in("2")
         screen.wait_for("[S1]")
         screen.type_in("3")
-        screen.wait_for("Stages")
+        screen.wait_for("stages")
         screen.type_in("q")
         assert_clean(screen)
     assert "run_pipeline" in worker_log.read_text()
@@ -171,11 +171,11 @@ def test_no_color_writes_no_colour(worker_environment: Any, variables: dict[str,
         screen.wait_for("copied word for word")
         screen.wait_for("q quit")
         # The answer's pane is shown already, and only what changes on the screen is written.
-        for key, said in (("3", "Stages"), ("4", "Conflicts"), ("5", "digest"), ("6", "asked"), ("2", "[S1]")):
+        for key, said in (("3", "stages"), ("4", "verdict"), ("5", "chunk"), ("6", "unchecked"), ("2", "[S1]")):
             screen.type_in(key)
             screen.wait_for(said)
         screen.type_in("?")
-        screen.wait_for("previous citation")
+        screen.wait_for("Focus Next")
         screen.type_in("\x03")
         assert_clean(screen)
     styles = {*re.findall(r"\x1b\[([0-9;]*)m", screen.output)}

@@ -5,22 +5,21 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
 from tests.integration.parsed import parsed
 
 from worker.inspector.rendering import number, words
-from worker.inspector.terminal.answer import answer_text, source_lines
-from worker.inspector.terminal.citations import citations_lines
-from worker.inspector.terminal.drift import drift_lines
-from worker.inspector.terminal.lines import QUOTED
-from worker.inspector.terminal.trace import trace_lines
-from worker.inspector.view.wording import SCORES, said
+from worker.inspector.text.answers import citations_table, replay_table
+from worker.inspector.text.pipeline_answer import source_report
+from worker.inspector.view.wording import MARKS, SCORES, said
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
+    from rich.console import Group
+    from rich.table import Table
     from tests.integration.parsed import Node
 
-    from worker.inspector.terminal.lines import Line
     from worker.inspector.view.citations import CitationsView
     from worker.inspector.view.drift import DriftView
     from worker.inspector.view.run import RunView
@@ -253,132 +252,34 @@ def drift_on(page: str) -> Facts:
     return {"drift": (next(section.every("span", "badge")).line, next(section.every("code")).line, pins)}
 
 
-# --- the terminal -------------------------------------------------------------------------------
+# --- what commands and the terminal print -------------------------------------------------------
 
 
-def in_terminal(view: RunView) -> Facts:
-    """Facts of an answer that the terminal's lines show."""
-    lines = trace_lines(view)
-    parts = _parts(lines)
-    state = next(line.text.plain for line in lines if line.text.plain.startswith(words(view.task)))
-    return {
-        "badges": [one.removeprefix("degraded: ") for one in state.split("  ")],
-        "answer": None if view.answer is None else flat(answer_text(view.answer).plain),
-        "stages": [*_stages_in(parts["Stages"])],
-        "candidates": [*_candidates_in(parts["Candidates"])],
-        "legs": [*_legs_in(parts.get("Legs", []))],
-        "sources": [_source_in(source_lines(one, is_whole=True), one.corpus) for one in view.sources if one.is_cited],
-    }
+def sources_printed(view: RunView) -> list[Any]:
+    """Facts of the cited sources, as they are printed."""
+    return [_source_in(source_report(source), source) for source in view.sources if source.is_cited]
 
 
-def _parts(lines: Sequence[Line]) -> dict[str, list[Line]]:
-    """Lines under each heading."""
-    parts: dict[str, list[Line]] = {"": []}
-    name = ""
-    for line in lines:
-        if any(str(span.style) == "bold underline" and span.start == 0 for span in line.text.spans):
-            name = line.text.plain.split("  ")[0]
-            parts[name] = []
-        elif line.text.plain:
-            parts[name].append(line)
-    return parts
+def _source_in(report: Group, source: Any) -> Any:
+    title, names, *lines = report.renderables
+    label, _, name = str(title).partition("  ")[0].partition(" ")
+    verdict = str(title).partition("  ")[2] or None
+    quoted = [line.plain[span.start : span.end] for line in lines if isinstance(line, Text) for span in line.spans
+              if str(span.style) == MARKS["quoted"]]  # fmt: skip
+    places = str(names).split(" · ")
+    return label.strip("[]"), name, verdict, places[places.index(source.corpus) + 1], flat(" ".join(quoted))
 
 
-def _stages_in(lines: Iterable[Line]) -> Iterator[tuple[str, bool, str]]:
-    for line in lines:
-        found = re.match(r"(  leg )?(.+?) +[·█]+ +([\d.]+) ms", line.text.plain)
-        if found:
-            yield found[2], bool(found[1]), found[3]
+def rows_of(table: Table) -> list[tuple[str, ...]]:
+    """Cells of a table, without colours."""
+    return [*zip(*([str(cell) for cell in column.cells] for column in table.columns), strict=True)]
 
 
-def _candidates_in(lines: Sequence[Line]) -> Iterator[Any]:
-    starts = [i for i, line in enumerate(lines) if not line.indent and re.match(r" *(\d+\.|–) ", line.text.plain)]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=False):
-        head = re.fullmatch(r" *(\S+) (?:\[(S\d+)\] )?(kept|withheld|dropped) (?:.* )?(\S+)", lines[start].text.plain)
-        assert head, lines[start].text.plain
-        below = [line.text.plain for line in lines[start + 1 : end]]
-        left = next((one for one in below if one.startswith("left at ")), None)
-        stage, reason = left.removeprefix("left at ").split(": ", 1) if left else (None, None)
-        figures = next((one for one in below if _is_figures(one)), "").split(" · ")
-        names = [name for _, name in SCORES]
-        scores, legs, stages = [], [], []
-        for one in filter(None, figures):
-            if one.startswith("after "):
-                after = re.fullmatch(r"after (.+?) (\d+)\. ?(\S*)", one)
-                stages.append((after[1], int(after[2]), after[3]))  # type: ignore[index] # else it fails
-            elif one.split(" ")[0] in names and not one.endswith("."):
-                name, value = one.split(" ")
-                scores.append((name, value))
-            else:
-                leg, rank = one.rsplit(" ", 1)
-                legs.append((leg, int(rank.rstrip("."))))
-        rank = "" if head[1] == "–" else head[1].rstrip(".")
-        yield rank, head[2] or head[3], head[4], stage, reason, tuple(scores), tuple(legs), tuple(stages)
+def citations_printed(view: CitationsView) -> list[tuple[str, ...]]:
+    """Verdict and source of each citation, as they are printed."""
+    return [row[:2] for row in rows_of(citations_table("", view))]
 
 
-def _is_figures(line: str) -> bool:
-    return bool(re.match(r"(similarity|fused|rerank|recency) -?\d\.\d{4}|after \S+ \d+\.|\w+ \d+\.", line))
-
-
-def _legs_in(lines: Iterable[Line]) -> Iterator[Any]:
-    name, places = "", []
-    for line in lines:
-        found = re.fullmatch(r" *(\d+)\. (\S+) (-?[\d.]+)( not kept)?", line.text.plain)
-        if found:
-            places.append((int(found[1]), found[2], found[3], not found[4]))
-        elif not line.indent and not line.text.plain.startswith("…"):
-            if name:
-                yield name, places
-            name, places = line.text.plain.split(" · ")[0], []
-    if name:
-        yield name, places
-
-
-def _source_in(lines: Sequence[Line], corpus: str) -> Any:
-    label, title, *verdict = lines[0].text.plain.split("  ")
-    quoted = flat(
-        " ".join(
-            line.text.plain[span.start : span.end] for line in lines for span in line.text.spans if span.style == QUOTED
-        )
-    )
-    places = lines[1].text.plain.split(" · ")
-    chunk = places[places.index(corpus) + 1]
-    return label.strip("[]"), title, verdict[0] if verdict else None, chunk, quoted
-
-
-def citations_in_terminal(view: CitationsView) -> Facts:
-    """Facts of citations that the terminal's lines show."""
-    parts = _parts(citations_lines(view))
-    found, conflicts = [], []
-    lines = parts["Citations"]
-    for i, line in enumerate(lines):
-        if line.indent == 2:
-            verdict, source = line.text.plain.split("  ")
-            checks = re.fullmatch(
-                r"text has its hash: (.+) · visible to you: (.+) · weight (.+)", lines[i + 1].text.plain
-            )
-            names = source.split(" · ")
-            found.append((verdict, checks[1], checks[2], names[0], names[-1], checks[3]))  # type: ignore[index] # else it fails
-    for line in parts["Conflicts"]:
-        words_of = line.text.plain.split("  ")
-        if not line.indent and "No conflict" not in line.text.plain:
-            conflicts.append(
-                (words_of[0], next((one for one in words_of if one in {"accepted", "dismissed"}), None), [])
-            )
-        elif line.indent == 2 and " · " in line.text.plain:
-            names = [one for one in line.text.plain.split(" · ") if not one.startswith("weight ")]
-            conflicts[-1][2].append((names[0], names[-1]))
-    return {"citations": found, "conflicts": conflicts}
-
-
-def drift_in_terminal(view: DriftView | None) -> Facts:
-    """Facts of drift that the terminal's lines show."""
-    lines = drift_lines(view)
-    if len(lines) == 1:
-        return {"drift": None}
-    pins = [
-        tuple(line.text.plain.split("  ")[:2])
-        for line in lines[4:]
-        if not line.indent and "words of then" not in line.text.plain
-    ]
-    return {"drift": (lines[1].text.plain.split("  ")[0], lines[2].text.plain.split(" ")[1], pins)}
+def drift_printed(view: DriftView) -> list[tuple[str, ...]]:
+    """Verdict and chunk of each pin, as they are printed."""
+    return [row[:2] for row in rows_of(replay_table("", view))]

@@ -7,11 +7,11 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
-from textual.widgets import Input, Static
+from textual.widgets import Input, OptionList, Static
 
-from worker.inspector.terminal.app import Terminal
-from worker.inspector.terminal.desk import Desk, InThisProcess
-from worker.inspector.terminal.pane import Choice, Pane
+from worker.cli.commands.ui import in_this_process
+from worker.inspector.terminal.app import Pane, Terminal
+from worker.inspector.terminal.desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -55,14 +55,29 @@ class Seat:
 
     async def until(self, is_so: Callable[[], Any], seconds: float = 30.0) -> None:
         """Wait until something is so."""
-        async with asyncio.timeout(seconds):
-            while not is_so():
-                await self.pilot.pause(0.01)
+        try:
+            async with asyncio.timeout(seconds):
+                while not is_so():
+                    await self.pilot.pause(0.01)
+        except TimeoutError:
+            raise AssertionError(f"{self.status}, focus: {self.app.focused}\n{self.screen()}") from None
         await self.pilot.pause()
 
     def pane(self, name: str) -> str:
         """All lines of a pane."""
-        return self.app.query_one(f"#{name}", Pane).text
+        return "\n".join(strip.text.rstrip() for strip in self.app.query_one(f"#{name}", Pane).lines)
+
+    async def ask(self, question: str) -> str:
+        """Ask, and wait for the answer; what the conversation then shows below the question."""
+        await self.press("i")
+        await self.until(lambda: isinstance(self.app.focused, Input))
+        await self.write(question)
+        await self.until(lambda: "continue: --after" in self.below(question))
+        return self.below(question)
+
+    def below(self, question: str) -> str:
+        """Text of the conversation below the last question of these words."""
+        return self.pane("ask-lines").rpartition(f"› {question}")[2]
 
     @property
     def status(self) -> str:
@@ -72,7 +87,7 @@ class Seat:
     @property
     def runs(self) -> list[str]:
         """The entries of the list of runs."""
-        return [entry.plain for entry in self.app.query_one(Choice).entries]
+        return [str(option.prompt) for option in self.app.query_one("#runs-lines", OptionList).options]
 
     def screen(self) -> str:
         """Rows of the screen, as they are seen."""
@@ -80,15 +95,15 @@ class Seat:
         return "\n".join("".join(segment.text for segment in row) for row in rows)
 
 
-def desk_of(engine: Engine, settings: Settings, caller: Principal, **options: Any) -> Desk:
+def desk_of(engine: Engine, caller: Principal, **options: Any) -> Desk:
     """The desk of a caller."""
-    return Desk(engine, caller, InThisProcess(engine), [*settings.modes], [*settings.profiles], **options)
+    return Desk(engine, caller, in_this_process(engine), **options)
 
 
 @contextlib.asynccontextmanager
-async def seated(desk: Any, size: tuple[int, int] = SIZE) -> AsyncIterator[Seat]:
+async def seated(desk: Any, settings: Settings, size: tuple[int, int] = SIZE) -> AsyncIterator[Seat]:
     """A user who has just started it; the field for a question has the focus."""
-    app = Terminal(desk)
+    app = Terminal(desk, {"mode": [*settings.modes], "profile": [*settings.profiles]})
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         yield Seat(app, pilot)

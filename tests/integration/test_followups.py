@@ -11,10 +11,10 @@ from tests.integration.asking import ask, asker, ids
 from tests.integration.provider import Fault, running
 
 from worker.cli.commands.runs import name_of
-from worker.cli.reports.trace import trace_as_json
 from worker.core.prompting.extractive import is_refusal
 from worker.core.ranking.hyde import pooled
 from worker.core.text.lexical import embed
+from worker.inspector.text.trace import trace_as_json
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:

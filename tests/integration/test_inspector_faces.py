@@ -1,4 +1,4 @@
-"""Browser, terminal and report show the same facts of the same 100 runs, which are those of the view model."""
+"""Browser, report and print show the same facts of the same 100 runs, which are those of the view model."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from tests.integration import faces
 from tests.integration.asking import HUM, asker
 from tests.integration.inspecting import SIGN_IN, named
 from tests.integration.provider import WRONG_LABELS, running
-from tests.integration.terminal import desk_of, seated
-from tests.integration.test_terminal_inspector import keyed
 
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK, RunPipeline
@@ -24,7 +22,7 @@ from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay, Run
 from worker.cli.devstack.processes import free_port
 from worker.core.text import lexical
 from worker.inspector.reading import RunViews
-from worker.inspector.terminal.trace import trace_lines
+from worker.inspector.view.wording import said
 from worker.inspector.web.app import make_app
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -133,7 +131,7 @@ def let_time_pass(admin: Admin) -> None:
 def test_the_three_faces_show_the_same_facts_of_a_hundred_runs(
     engines: dict[str, Engine], settings: Settings, admin: Admin
 ) -> None:
-    """Every chunk, rank, score, verdict, label, leg, stage, conflict and digest: on the page, in the file, in lines."""
+    """Every chunk, rank, score, verdict, label, leg, stage, conflict and digest: on the page, in the file, in print."""
     engine = engines["plain"]
     names = record(engines)
     views = RunViews(engine.reading, engine.paths)
@@ -154,15 +152,20 @@ def test_the_three_faces_show_the_same_facts_of_a_hundred_runs(
                 expected = faces.of_view(view)
                 one = {"step": view.about.step, "task": view.task, "all": "1"}
                 (on_page,) = faces.answers_on(client.get("/run", params={**address, **one}).text)
-                for shown in (on_page, in_report, faces.in_terminal(view)):
+                for shown in (on_page, in_report):
                     assert_same(shown, expected)
+                assert faces.sources_printed(view) == expected["sources"]
                 seen.update(seen_in(view))
             expected = faces.of_citations(cited)
             on_page = faces.citations_on(client.get("/citations", params=address).text)
-            assert on_page == faces.citations_on(report) == faces.citations_in_terminal(cited) == expected
+            assert on_page == faces.citations_on(report) == expected
+            said_of = [(said("pin", one.verdict or "missing").words, one.source_id) for one in cited.citations]
+            assert faces.citations_printed(cited) == said_of
             expected = faces.of_drift(drifted)
             on_page = faces.drift_on(client.get("/drift", params=address).text)
-            assert on_page == faces.drift_on(report) == faces.drift_in_terminal(drifted) == expected
+            assert on_page == faces.drift_on(report) == expected
+            pins = drifted.pins if drifted else ()
+            assert not drifted or faces.drift_printed(drifted) == [(pin.verdict, pin.chunk_id or "") for pin in pins]
             seen.update(pin.verdict for pin in (drifted.pins if drifted else ()))
             seen["conflict"] += len(cited.conflicts)
     assert conflicts
@@ -189,20 +192,3 @@ def assert_same(shown: faces.Facts, expected: faces.Facts) -> None:
     times = [(name, is_leg, None) for name, is_leg, _ in shown["stages"]]
     assert (shown["stages"] if any(took for *_, took in expected["stages"]) else times) == expected["stages"]
     assert {*shown["badges"]} >= {one for one in expected["state"] if one}
-
-
-@keyed
-async def test_a_pane_shows_the_lines_as_they_are(engines: dict[str, Engine], settings: Settings) -> None:
-    """Of every tenth run, by keys: the trace in its pane is the lines that are compared above."""
-    names = record(engines)
-    views = RunViews(engines["plain"].reading, engines["plain"].paths)
-    async with seated(desk_of(engines["plain"], settings, ALICE)) as seat:
-        await seat.press("escape")
-        for name in names[::10]:
-            seat.app._open_run(name)
-            await seat.press("3")
-            view = views.run(ALICE, name).views[-1]
-            lines = [line.text.plain for line in trace_lines(view) if line.indent == 5]
-            shown = seat.pane("trace")
-            assert lines
-            assert all(line in shown for line in lines), name

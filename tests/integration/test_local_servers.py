@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from worker.adapters.terminal import Terminal
 from worker.cli import demo
 from worker.cli.devstack import postgres
 from worker.cli.devstack.postgres import postgres_server
-from worker.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

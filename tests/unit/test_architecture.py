@@ -215,8 +215,9 @@ def test_only_the_shell_sees_postgres_and_redis() -> None:
 
 
 def test_only_the_inspector_needs_its_extra() -> None:
-    """Inside functions too: only its faces import the extra, and only two commands its faces; views need nothing."""
-    drawing = {name for name in within("inspector") if not name.startswith("worker.inspector.view")}
+    """Inside functions too: only its faces import it, and only two commands its faces; views and text need nothing."""
+    plain = ("worker.inspector.view", "worker.inspector.text")
+    drawing = {name for name in within("inspector") if not name.startswith(plain)}
     assert users_of("textual", "starlette", "jinja2", "markupsafe", "uvicorn") <= drawing
     users = {name for name in SOURCES if imports(name) & drawing} - drawing
     assert users == {"worker.cli.commands.inspector", "worker.cli.commands.ui"}

@@ -11,10 +11,11 @@ from rich.console import Console
 
 from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.results import Cost
-from worker.cli.reports.pipeline_answer import answer_report, costs_line
-from worker.cli.reports.trace import trace_report
 from worker.cli.schemas.pipeline_examples import pipeline_examples
 from worker.core.prompting.costs import CostEntry, Tokens
+from worker.inspector.text.pipeline_answer import answer_report, costs_line
+from worker.inspector.text.trace import trace_report
+from worker.inspector.view.run import run_view
 from worker.jobs.pipeline.stored_packages import AnswerTrace
 from worker.jobs.pipeline.types import (
     ContextPackage,
@@ -68,40 +69,40 @@ def reported(**trace: Any) -> AnswerTrace:
 
 def test_labels_are_text_and_not_markup() -> None:
     """Text in brackets in an answer is shown as it is, even where a terminal library would read it as markup."""
-    said = shown(answer_report(answered(answer="It [bold]hums[/bold] [S1] [/S2]")))
+    said = shown(answer_report(run_view(answered(answer="It [bold]hums[/bold] [S1] [/S2]"))))
     assert "It [bold]hums[/bold] [S1] [/S2]" in said
 
 
 def test_a_brief_report_has_a_line_a_source() -> None:
     """For many answers at once."""
-    said = shown(answer_report(answered(), brief=True))
+    said = shown(answer_report(run_view(answered()), brief=True))
     assert "[S1] report-2023, Faults: copied word for word" in said.replace("p. 3, ", "")
 
 
 def test_labels_that_stand_for_nothing_are_shown() -> None:
     """The report says that they are not there."""
-    assert "unknown labels: S9" in shown(answer_report(answered(unknown_labels=["S9"])))
+    assert "unknown labels: S9" in shown(answer_report(run_view(answered(unknown_labels=["S9"]))))
 
 
 def test_labels_that_can_not_be_read_are_shown() -> None:
     """As they stand in the answer."""
-    assert "unreadable labels: [S1, 2]" in shown(answer_report(answered(unreadable_labels=["[S1, 2]"])))
+    assert "unreadable labels: [S1, 2]" in shown(answer_report(run_view(answered(unreadable_labels=["[S1, 2]"]))))
 
 
 def test_no_answer_says_why() -> None:
     """Nothing found, and held back, are not the same."""
     nothing = {"answer": None, "citations": [], "supported": []}
-    assert "nothing was found" in shown(answer_report(answered(**nothing, status="empty")))
-    assert "held back" in shown(answer_report(answered(**nothing, short_reason="changed")))
-    assert "1 sources, and no answer yet" in shown(answer_report(answered(**nothing)))
+    assert "nothing was found" in shown(answer_report(run_view(answered(**nothing, status="empty"))))
+    assert "held back" in shown(answer_report(run_view(answered(**nothing, short_reason="changed"))))
+    assert "1 sources, and no answer yet" in shown(answer_report(run_view(answered(**nothing))))
 
 
 def test_sources_from_the_cache_are_told() -> None:
     """The report says that sources came from the cache, which explains a missing new document."""
     plain = answered()
     hit = answered(trace={**plain.trace.model_dump(), "cache": "hit"})
-    assert "found by profile hybrid_rrf (from the cache)" in shown(answer_report(hit))
-    assert "from the cache" not in shown(answer_report(plain))
+    assert "found by profile hybrid_rrf (from the cache)" in shown(answer_report(run_view(hit)))
+    assert "from the cache" not in shown(answer_report(run_view(plain)))
 
 
 def test_costs_add_up_only_if_all_are_known() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 from retrieval_client.contract.pinned import Citations
 from retrieval_client.hashing import hash_chunk
-from worker.cli.reports.answers import MOST_CONFLICTS, conflicts_table
-from worker.cli.terminal import Terminal
+from worker.adapters.terminal import Terminal
 from worker.core.citations.document import CitationRecord, create_citations_json
+from worker.inspector.text.answers import MOST_CONFLICTS, conflicts_table
+from worker.inspector.view.citations import citations_view
 
 LONG = "Nobody counts the reels of the north shelf before the noon bell rings over the harbour. " * 8
 
@@ -38,7 +39,7 @@ def shown(records: list[CitationRecord], *conflicts: dict[str, Any]) -> str:
         }
     )
     out = io.StringIO()
-    Terminal(file=out, width=160).print(conflicts_table(answer))
+    Terminal(file=out, width=160).print(conflicts_table(citations_view(answer)))
     return out.getvalue()
 
 

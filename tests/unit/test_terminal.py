@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import unicodedata
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,24 +25,29 @@ from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.pinned import Citations, Replay
 from retrieval_client.contract.results import Hybrid, TopK
 from retrieval_client.errors import InvalidJob, SettingsError, Unavailable
-from worker.cli import terminal
+from worker.adapters import terminal
+from worker.adapters.postgres.run_list import ListedRun
+from worker.adapters.terminal import Terminal, printed, progress, styled
 from worker.cli.commands.dead import letters_table
-from worker.cli.demo import as_table
 from worker.cli.main import run
-from worker.cli.reports.answers import (
+from worker.cli.schemas.examples import examples
+from worker.cli.schemas.hybrid_examples import hybrid_examples
+from worker.cli.schemas.pipeline_examples import pipeline_examples
+from worker.inspector.text.answers import (
     citations_table,
     conflicts_table,
     hybrid_header,
     hybrid_table,
     nothing_found,
     replay_table,
+    top_k_table,
 )
-from worker.cli.reports.pipeline_answer import answer_report
-from worker.cli.reports.trace import trace_report
-from worker.cli.schemas.examples import examples
-from worker.cli.schemas.hybrid_examples import hybrid_examples
-from worker.cli.schemas.pipeline_examples import pipeline_examples
-from worker.cli.terminal import Terminal, progress, styled
+from worker.inspector.text.pipeline_answer import answer_report, source_report
+from worker.inspector.text.runs import run_entry
+from worker.inspector.text.trace import trace_report
+from worker.inspector.view.citations import citations_view
+from worker.inspector.view.drift import drift_view
+from worker.inspector.view.run import run_view
 from worker.queue.broker.dead_letters import DeadLetter
 
 from .test_architecture import SOURCES, parsed
@@ -184,23 +190,26 @@ def reports() -> Iterator[tuple[str, Any]]:
         return kind.model_validate(poisoned(json.loads(json.dumps(data)), KEPT))
 
     top = poison(TopK, "retrieve_top_k.result")
-    yield "query", as_table(HOSTILE, top, 1.0)
+    yield "query", top_k_table(HOSTILE, top, 1.0, 5)
     hybrid = poison(Hybrid, "retrieve_hybrid.result")
     yield "hybrid header", hybrid_header(hybrid)
     for name, answer in hybrid.results.items():
         yield "hybrid", hybrid_table(name, answer, hybrid.metrics[name])
     citations = poison(Citations, "build_citations.result")
-    yield "citations", citations_table(HOSTILE, citations)
+    yield "citations", citations_table(HOSTILE, citations_view(citations))
     side = {"index": 0, "chunk_hash": HOSTILE, "source_id": HOSTILE, "span": [0, 40], "tokens": [[20, 40]]}
     conflict = {"kind": f"possible_disagreement{HOSTILE}", "sides": [side], "differs": [HOSTILE]}
-    yield "conflicts", conflicts_table(citations.model_copy(update={"conflicts": [conflict]}))
+    yield "conflicts", conflicts_table(citations_view(citations.model_copy(update={"conflicts": [conflict]})))
     replay = poison(Replay, "pinned_replay.result")
     old = {pin.chunk_hash: f"old {HOSTILE}" for pin in replay.pins}
     new = {pin.found_hash or pin.chunk_hash: f"new {HOSTILE}" for pin in replay.pins}
-    yield "replay", replay_table(HOSTILE, replay, old, new)
+    yield "replay", replay_table(HOSTILE, drift_view(replay, old, new))
     answer = poison(PipelineAnswer, "run_pipeline.result")
-    yield "answer", answer_report(answer)
-    yield "brief answer", answer_report(answer, brief=True)
+    yield "answer", answer_report(run_view(answer))
+    yield "brief answer", answer_report(run_view(answer), brief=True)
+    yield "source", source_report(run_view(answer).sources[0])
+    kinds = ([HOSTILE], [HOSTILE], [HOSTILE], ["ok"])
+    yield "run", run_entry(ListedRun(1, HOSTILE, HOSTILE, datetime.now(UTC), *kinds, True, None, None))
     record = reported(queries={HOSTILE: HOSTILE}, legs={HOSTILE: 1.0}, hyde=(HOSTILE,), warnings=(HOSTILE,))
     request = dataclasses.replace(record.package.request, question=HOSTILE, mode=HOSTILE)
     stages = tuple(dataclasses.replace(stage, stage=HOSTILE) for stage in record.package.trace.stages)
@@ -215,6 +224,7 @@ def test_every_report_shows_hostile_data(name: str, report: Any) -> None:
     said = shown(report, colours=True)
     assert is_safe(said)
     assert "␛" in said, name
+    assert printed(report, width=120).plain == STYLE.sub("", said), "a screen shows the same"
 
 
 # --- the command line ---------------------------------------------------------------------------
@@ -260,7 +270,7 @@ def test_nothing_else_prints() -> None:
     """A console or a text of Rich's own would let through what it is given, and so would `print`."""
     raw = {("rich.console", "Console"), ("rich.text", "Text"), ("rich", "print"), ("typer", "echo"), ("click", "echo")}
     raw |= {("rich.markup", "escape"), ("rich.markup", "render"), ("typer", "secho")}
-    for name in SOURCES.keys() - {"worker.cli.terminal"}:
+    for name in SOURCES.keys() - {"worker.adapters.terminal"}:
         tree = parsed(name)
         used = {
             (node.module, alias.name)
@@ -270,9 +280,7 @@ def test_nothing_else_prints() -> None:
         }
         calls = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
         used |= {(f.value.id, f.attr) for f in calls if isinstance(f, ast.Attribute) and isinstance(f.value, ast.Name)}
-        # Its screens are drawn by Textual; tests/unit/inspector/test_terminal_lines.py holds every line of theirs.
-        drawn = {("rich.text", "Text")} if name.startswith("worker.inspector.terminal.") else set()
-        assert used & raw <= drawn, name
+        assert not used & raw, name
         assert "print" not in {f.id for f in calls if isinstance(f, ast.Name)}, name
 
 
@@ -318,10 +326,10 @@ def test_an_id_stands_whole_on_one_line(identifier: str, width: int) -> None:
         *("", identifier, 1, f"sha256:{'0' * 64}", 200, "whole"),
     )
     tables = [
-        as_table("", with_id(TopK, "retrieve_top_k.result"), 1.0),
+        top_k_table("", with_id(TopK, "retrieve_top_k.result"), 1.0, 5),
         hybrid_table(corpus, hybrid.results[corpus], hybrid.metrics[corpus]),
-        citations_table("", with_id(Citations, "build_citations.result")),
-        replay_table("", with_id(Replay, "pinned_replay.result"), {}, {}),
+        citations_table("", citations_view(with_id(Citations, "build_citations.result"))),
+        replay_table("", drift_view(with_id(Replay, "pinned_replay.result"), {}, {})),
         letters_table([letter]),
     ]
     for table in tables:
@@ -359,7 +367,7 @@ def test_an_answer_without_chunks_says_so(methods: list[str], reason: str) -> No
 def test_columns_decide_the_width_without_a_terminal(columns: str, width: int) -> None:
     """A pipe has none of its own: a table is then wider than a terminal of 80."""
     shown = subprocess.run(
-        [sys.executable, "-c", "from worker.cli.terminal import console; print(console.width)"],
+        [sys.executable, "-c", "from worker.adapters.terminal import console; print(console.width)"],
         env={**os.environ, "COLUMNS": columns},
         capture_output=True,
         text=True,

@@ -3,43 +3,38 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import time
-import uuid
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from rich.table import Table
 
 from retrieval_client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RetrieveTopK, TopK, encode_embedding
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RunPipeline
 from worker.adapters.providers import local_model
 from worker.adapters.providers.embedder import make
+from worker.adapters.terminal import progress, styled
 from worker.cli.corpus_files import SAMPLES, read
 from worker.cli.devstack.stack import Stack, local_stack
 from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.loader import check_embedders, count_words, load, migrate, remaining_rows, stored_embedders
-from worker.cli.reports.answers import DOCUMENT_WIDTH, hybrid_header, hybrid_table, k_line, short
-from worker.cli.reports.pipeline_answer import answer_report
 from worker.cli.sample_vectors import known
 from worker.cli.signals import deliver_held_signal, held_signals, interruptible
-from worker.cli.terminal import ID_COLUMN, id_cell, progress, styled
-from worker.inspector.view.candidates import title_of
-from worker.inspector.view.wording import said
+from worker.inspector.text.answers import hybrid_report, top_k_table
+from worker.inspector.text.pipeline_answer import answer_report
+from worker.inspector.view.run import run_view
 from worker.settings import load_unconnected
 from worker.settings.providers import EmbedderSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from rich.progress import Progress, TaskID
 
     from worker.adapters.providers.embedder import Embedder
+    from worker.adapters.terminal import Terminal
     from worker.cli.corpus_files import CorpusFile
-    from worker.cli.terminal import Terminal
 
 CALLERS = ("alice", "bob")
 QUESTIONS = (
@@ -150,7 +145,7 @@ def _ask(client: Client, embedder: Embedder, console: Terminal) -> None:
             answer = client.call(job, timeout=30)
             assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
             milliseconds = (time.perf_counter() - start) * 1000
-            console.print(as_table(f"{caller} asks: {question}", answer, milliseconds, paths=paths))
+            console.print(top_k_table(f"{caller} asks: {question}", answer, milliseconds, SHOWN, paths))
 
 
 def _search(client: Client, console: Terminal) -> None:
@@ -159,10 +154,7 @@ def _search(client: Client, console: Terminal) -> None:
     answer = client.call(job, timeout=30)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     console.print(f"\na hybrid search, with {CODE} in the editor", style="bold")
-    console.print(hybrid_header(answer))
-    paths = load_unconnected().paths
-    for name, result in answer.results.items():
-        console.print(hybrid_table(name, result, answer.metrics[name], paths))
+    console.print(hybrid_report(answer, load_unconnected().paths))
 
 
 def _ask_in_each_mode(client: Client, console: Terminal) -> None:
@@ -176,57 +168,4 @@ def _ask_in_each_mode(client: Client, console: Terminal) -> None:
         assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer
         milliseconds = (time.perf_counter() - start) * 1000
         console.print(styled((f"\n{mode}: {question}", "bold"), f" ({milliseconds:.0f} ms)"))
-        console.print(answer_report(answer, brief=True))
-
-
-def as_table(
-    title: str,
-    answer: TopK,
-    milliseconds: float,
-    row_limit: int = SHOWN,
-    paths: Mapping[str, str] = MappingProxyType({}),
-) -> Table:
-    """Build a table of the first rows of an answer; see `view.candidates.title_of` for ``paths``."""
-    hidden_rows = len(answer.chunks) - row_limit
-    method = answer.trace.search["method"]
-    status = f"{said('status', answer.status).words}: {k_line(answer.k_requested, answer.k)}"
-    caption = f"{status}, {len(answer.chunks)} chunks in {milliseconds:.0f} ms, {method} search"
-    table = Table(
-        title=title,
-        caption=caption + (f", {hidden_rows} more not shown" if hidden_rows > 0 else ""),
-        title_justify="left",
-        expand=True,
-    )
-    table.add_column("#", style="dim", justify="right", no_wrap=True)
-    table.add_column("cosine", justify="right", no_wrap=True)
-    table.add_column("document", no_wrap=True, max_width=DOCUMENT_WIDTH)
-    table.add_column("where", no_wrap=True, max_width=26)
-    table.add_column("chunk", style="cyan", **ID_COLUMN)
-    table.add_column("text", no_wrap=True, ratio=1)
-    for chunk in answer.chunks[:row_limit]:
-        where = ", ".join(str(place) for place in (f"p. {chunk.page}" if chunk.page else None, chunk.section) if place)
-        table.add_row(
-            *(str(chunk.rank), f"{chunk.similarity_score:.3f}", title_of(chunk, answer.corpus, paths)),
-            *(where, id_cell(chunk.chunk_id), short(chunk.text, 120)),
-        )
-    return table
-
-
-def raw_message(job: dict[str, Any], task: str = "retrieve_top_k", task_id: str | None = None) -> str:
-    """Encode a job as the message that a backend without Celery pushes: ``LPUSH retrieval <message>``."""
-    task_id = task_id or str(uuid.uuid4())
-    return json.dumps(
-        {
-            "body": json.dumps([[job], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]),
-            "content-encoding": "utf-8",
-            "content-type": "application/json",
-            "headers": {"lang": "any", "task": task, "id": task_id, "root_id": task_id, "parent_id": None},
-            "properties": {
-                "correlation_id": task_id,
-                "delivery_mode": 2,
-                "delivery_tag": str(uuid.uuid4()),
-                "delivery_info": {"exchange": "", "routing_key": "retrieval"},
-                "body_encoding": None,
-            },
-        }
-    )
+        console.print(answer_report(run_view(answer), brief=True))

@@ -14,6 +14,7 @@ import typer
 from typer.main import get_command
 
 from retrieval_client.errors import RetrievalError, SettingsError, TimedOut, Unavailable
+from worker.adapters.terminal import complain, screen, show_traceback, write_text
 from worker.cli.commands import (
     adopt,
     calibrate,
@@ -39,7 +40,6 @@ from worker.cli.signals import (
     ignore_all,
     unwind,
 )
-from worker.cli.terminal import complain, screen, show_traceback, write_text
 from worker.cli.usage import WrongUsage
 from worker.core.shape import is_storable
 

@@ -46,13 +46,11 @@ class RunPage:
     Attributes:
         name: the run.
         views: view of each record with an answer, in the order of recording.
-        other_tasks: tasks of records without one.
         events: the run's events, in their order.
     """
 
     name: RunName
     views: tuple[RunView, ...]
-    other_tasks: tuple[str, ...]
     events: Sequence[Event]
 
 
@@ -80,8 +78,7 @@ class RunViews:
         """
         records = self._reader.records(caller, name)
         views = tuple(view for record in records if (view := self._view(caller, name, record)) is not None)
-        other_tasks = tuple(record.task for record in records if record.task not in _ANSWERS)
-        return RunPage(name, views, other_tasks, self._reader.events(caller, name))
+        return RunPage(name, views, self._reader.events(caller, name))
 
     def citations(self, caller: Principal, name: RunName) -> CitationsView:
         """Return the citations of a run, checked now, with the reader's decisions; without chunks, none.

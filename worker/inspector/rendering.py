@@ -18,24 +18,15 @@ from markupsafe import Markup
 from worker.core.text.visible import visible, visible_line
 from worker.inspector.view.candidates import columns_of, where
 from worker.inspector.view.quotes import quote_facts
-from worker.inspector.view.wording import said, scale, scales
+from worker.inspector.view.wording import said, scale, scales, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-SHOWN = 280
-"""Characters of a candidate's text in a table."""
 
 
 def _shown(value: Any) -> Any:
     """Return a value as templates show it; what templates themselves made stays as it is."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def short(text: str | None, length: int = SHOWN) -> str:
-    """Return a text on one line, cut to a length."""
-    flat = " ".join((text or "")[: 4 * length].split())
-    return flat if len(flat) <= length else flat[: length - 1] + "…"
 
 
 def words(name: str | None) -> str:

@@ -9,9 +9,9 @@ import typer
 from rich.table import Table
 
 from retrieval_client.errors import RetrievalError
+from worker.adapters.terminal import ID_COLUMN, console, id_cell, progress, screen, write_json
 from worker.cli.commands.install import AdminDsn, admin_connection
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
-from worker.cli.terminal import ID_COLUMN, console, id_cell, progress, screen, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

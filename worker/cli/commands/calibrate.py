@@ -11,15 +11,15 @@ import typer
 from rich.table import Table
 
 from retrieval_client.errors import InvalidJob
+from worker.adapters.terminal import console, progress, screen, write_json, write_text
 from worker.cli.commands.callers import AS, CLAIMS, TOKEN, principal_of, visitor_of
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
-from worker.cli.terminal import console, progress, screen, write_json, write_text
 from worker.cli.usage import WrongUsage
 from worker.core.ranking.calibration import MEAN, WORST, Goal
 
 if TYPE_CHECKING:
+    from worker.adapters.terminal import Terminal
     from worker.cli.calibration import Caller, CorpusCalibration, Line
-    from worker.cli.terminal import Terminal
     from worker.core.ranking.vectors import Vector
     from worker.settings import Settings
 

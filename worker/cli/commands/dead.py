@@ -9,8 +9,8 @@ import typer
 from rich.table import Table
 
 from retrieval_client.errors import InvalidJob, NotAuthorised, SettingsError, Unavailable
+from worker.adapters.terminal import ID_COLUMN, console, id_cell, screen, styled, write_json
 from worker.cli.commands.jobs import check_url
-from worker.cli.terminal import ID_COLUMN, console, id_cell, screen, styled, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from retrieval_client.errors import RetrievalError
+from worker.adapters.terminal import console, progress, screen, write_json
 from worker.cli.commands.callers import Claims, JobCaller, Token, claims_of, enqueue, is_named, signer_of
 from worker.cli.commands.jobs import Backend, JsonDocument, Timeout, answer_to, client_of
 from worker.cli.commands.runs import opened_engine
-from worker.cli.terminal import console, progress, screen, write_json
 from worker.cli.usage import WrongUsage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from worker.adapters.terminal import Terminal
     from worker.cli.evaluation.asking import Answering, Questioner
     from worker.cli.evaluation.figures import Evaluation, Unit
     from worker.cli.evaluation.queries import LabelledQuery
     from worker.cli.evaluation.systems import System
-    from worker.cli.terminal import Terminal
 
 DEEPEST = 50
 """Most chunks that a job may ask for."""

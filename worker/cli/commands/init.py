@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from worker.adapters.terminal import console, write_json
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
-from worker.cli.terminal import console, write_json
 
 _WORKER = "celery -A worker.app worker -n worker@%h -Q retrieval,pipeline --without-mingle --without-gossip"
 

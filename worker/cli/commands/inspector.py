@@ -11,9 +11,9 @@ import typer
 
 from retrieval_client.errors import SettingsError
 from worker.adapters.private_files import write_private
+from worker.adapters.terminal import screen
 from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of, stated_caller
 from worker.cli.commands.runs import Run, Subject, name_of, opened_engine, opened_for
-from worker.cli.terminal import screen
 from worker.cli.usage import WrongUsage
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
+from worker.adapters.terminal import console, progress, screen, styled, write_json
 from worker.cli.commands.callers import Caller, Claims, Token, is_named, principal_of
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
-from worker.cli.terminal import console, progress, screen, styled, write_json
 from worker.cli.usage import WrongUsage
 
 if TYPE_CHECKING:

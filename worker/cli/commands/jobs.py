@@ -11,8 +11,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import typer
 
 from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, RetrievalError, SettingsError
+from worker.adapters.terminal import console, write_json_text
 from worker.cli.commands.callers import Claims, JobCaller, JobToken, SentAs, enqueue, sent_as
-from worker.cli.terminal import console, write_json_text
 from worker.cli.usage import WrongUsage
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from retrieval_client import Client, Replay, Signer, TaskId
     from retrieval_client.contract.base import AnsweredBy, AnswerT, JobT
-    from retrieval_client.contract.pinned import ReplayedChunk
     from worker.adapters.providers.embedder import Embedder
     from worker.settings import Settings
 
@@ -156,8 +155,8 @@ def query(
     from retrieval_client import RetrieveTopK, TopK, encode_embedding
     from worker import settings
     from worker.adapters.providers import embedder
-    from worker.cli.demo import as_table
-    from worker.cli.reports.answers import QUESTION_WIDTH, short
+    from worker.inspector.text.answers import QUESTION_WIDTH, top_k_table
+    from worker.inspector.view.wording import short
     from worker.model import DIMENSIONS
 
     loaded = settings.load_unconnected()
@@ -184,7 +183,7 @@ def query(
         write_json_text(answer.model_dump_json(indent=1))
     else:
         milliseconds = (time.perf_counter() - start) * 1000
-        console.print(as_table(short(question, QUESTION_WIDTH), answer, milliseconds, answer.k, loaded.paths))
+        console.print(top_k_table(short(question, QUESTION_WIDTH), answer, milliseconds, answer.k, loaded.paths))
 
 
 def _check_embedder(settings: Settings, corpus: str, embedder: Embedder, sender: SentAs) -> None:
@@ -235,7 +234,7 @@ def search(
     """
     from retrieval_client import Hybrid, RetrieveHybrid
     from worker import settings
-    from worker.cli.reports import answers
+    from worker.inspector.text.answers import hybrid_report
 
     sender = sent_as(caller, claims, token, timeout, required=False)
     job_fields: dict[str, Any] = {"query": question, "context": context, "transform": transform, **sender.fields}
@@ -252,13 +251,8 @@ def search(
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
-        return
-    console.print(answers.hybrid_header(answer))
-    for name, result in answer.results.items():
-        if result.chunks:
-            console.print(answers.hybrid_table(name, result, answer.metrics[name], paths))
-        else:
-            console.print(answers.nothing_found(name, answer), soft_wrap=True)
+    else:
+        console.print(hybrid_report(answer, paths))
 
 
 def wanted_job(kind: type[JobT], fields: dict[str, Any]) -> JobT:
@@ -310,8 +304,10 @@ def cite(
     Example: [bold]retrieval-worker cite song-1 r1 --as alice --out citations.json[/bold]
     """
     from retrieval_client import BuildCitations, Citations
-    from worker.cli.reports import answers
+    from worker.cli.citation_files import write_document
     from worker.core.citations.document import CONFLICTS
+    from worker.inspector.text.answers import citations_table, conflicts_table
+    from worker.inspector.view.citations import citations_view
 
     cite = {**run_name(subject, run, step), "what": "cited" if cited else "retrieved"}
     sender = sent_as(caller, claims, token, timeout)
@@ -321,11 +317,12 @@ def cite(
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
-        console.print(answers.citations_table(f"{subject} / {run}, as {sender.name}", answer))
-        if answer.conflicts:
-            console.print(answers.conflicts_table(answer))
+        view = citations_view(answer)
+        console.print(citations_table(f"{subject} / {run}, as {sender.name}", view))
+        if view.conflicts:
+            console.print(conflicts_table(view))
     if out is not None:
-        answers.write_document(out, {**answer.citations, CONFLICTS: answer.conflicts})
+        write_document(out, {**answer.citations, CONFLICTS: answer.conflicts})
 
 
 def replay(
@@ -348,9 +345,12 @@ def replay(
     Example: [bold]retrieval-worker replay song-1 r1 --as alice --citations citations.json[/bold]
     """
     from retrieval_client import PinnedReplay, Replay
-    from worker.cli.reports import answers
+    from worker.cli.citation_files import read_document
+    from worker.inspector.text.answers import replay_table
+    from worker.inspector.view.drift import drift_view
 
-    old_texts = answers.texts_of(answers.read_document(citations)) if citations else {}
+    cited = read_document(citations).get("all_citations", []) if citations else []
+    old_texts = {citation["chunk_hash"]: citation["text"] for citation in cited}
     sender = sent_as(caller, claims, token, timeout)
     client = client_of(broker, backend, sender.signer)
     job = wanted_job(PinnedReplay, {"run": run_name(subject, run, step), **sender.fields})
@@ -359,24 +359,20 @@ def replay(
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
-        chunks = [
-            *answer.chunks,
-            *([] if sender.is_for_one_job else _edited_chunks(client, answer, sender.fields, timeout)),
-        ]
-        new_texts = {chunk.chunk_hash: chunk.text for chunk in chunks}
-        console.print(answers.replay_table(f"{subject} / {run}, as {sender.name}", answer, old_texts, new_texts))
+        new_texts = {} if sender.is_for_one_job else _edited_texts(client, answer, sender.fields, timeout)
+        console.print(replay_table(f"{subject} / {run}, as {sender.name}", drift_view(answer, old_texts, new_texts)))
     if any(pin.verdict in {"edited", "missing"} for pin in answer.pins):
         raise typer.Exit(1)
 
 
-def _edited_chunks(client: Client, replayed: Replay, caller: Mapping[str, Any], timeout: float) -> list[ReplayedChunk]:
-    """Fetch the chunks that stand where a run's pins were edited: a second job."""
+def _edited_texts(client: Client, replayed: Replay, caller: Mapping[str, Any], timeout: float) -> dict[str, str]:
+    """Fetch the texts that stand where a run's pins were edited: a second job."""
     from retrieval_client import PinnedReplay, Replay
 
     edited = [pin.found_hash for pin in replayed.pins if pin.verdict == "edited" and pin.found_hash]
     current_replay = send(client, wanted_job(PinnedReplay, {"required_chunk_hashes": edited, **caller}), timeout)
     assert isinstance(current_replay, Replay)  # noqa: S101 -- for the type checker: one list, one answer
-    return [*current_replay.chunks]
+    return {chunk.chunk_hash: chunk.text for chunk in current_replay.chunks}
 
 
 def feedback(

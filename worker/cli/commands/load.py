@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from retrieval_client.errors import SettingsError
+from worker.adapters.terminal import complain, console, progress, screen, write_json
 from worker.cli.commands.install import AdminDsn, admin_connection
 from worker.cli.commands.jobs import JsonDocument  # noqa: TC001 -- typer reads the annotations when it runs
-from worker.cli.terminal import complain, console, progress, screen, write_json
 from worker.cli.usage import WrongUsage
 from worker.core.shape import is_storable
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from worker.cli.terminal import complain, console, screen, styled
+from worker.adapters.terminal import complain, console, screen, styled
 
 KIND = "EMBEDDER__KIND"
 

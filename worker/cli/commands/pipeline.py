@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from worker.adapters.terminal import console, screen, styled, write_json, write_json_text
 from worker.cli.commands.callers import Caller, Claims, JobCaller, JobToken, Token, enqueue, sent_as
 from worker.cli.commands.jobs import (
     AsJson,
@@ -20,9 +21,10 @@ from worker.cli.commands.jobs import (
     wanted_job,
 )
 from worker.cli.commands.runs import Run, Subject, name_of, opened_for
-from worker.cli.terminal import console, screen, styled, write_json, write_json_text
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from retrieval_client import Client
     from retrieval_client.contract.answers import PipelineAnswer
     from retrieval_client.contract.jobs import RunPipeline
@@ -58,7 +60,8 @@ def ask(
     """
     from retrieval_client import RunPipeline
     from worker import settings
-    from worker.cli.reports.pipeline_answer import answer_report
+    from worker.inspector.text.pipeline_answer import answer_report
+    from worker.inspector.view.run import About, run_view
 
     sender = sent_as(caller, claims, token, timeout, required=False)
     job_fields: dict[str, Any] = {"question": question, **sender.fields}
@@ -78,25 +81,35 @@ def ask(
         job_fields["run"] = run_name(*record)
     accepted = settings.load_unconnected().citations.accepted
     client = client_of(broker, backend, sender.signer)
-    answer = _answered(client, wanted_job(RunPipeline, job_fields), timeout)
+    with screen.status("waiting for a worker") as status:
+
+        def report(stage: str, finished_stages: int, total: int) -> None:
+            status.update(styled(f"{stage} ({finished_stages} of {total})"))
+
+        answer = answered(client, wanted_job(RunPipeline, job_fields), timeout, report)
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
-        console.print(answer_report(answer, accepted=accepted))
+        console.print(answer_report(run_view(answer, About(accepted=accepted))))
 
 
-def _answered(client: Client, job: RunPipeline, timeout: float) -> PipelineAnswer:
-    """Wait for the answer, showing the worker's stage."""
+def answered(
+    client: Client, job: RunPipeline, timeout: float, report: Callable[[str, int, int], None]
+) -> PipelineAnswer:
+    """Send a question and wait for its answer; report the worker's stage, its finished stages and all of them.
+
+    Raises:
+        RetrievalError: there is no answer.
+    """
     from retrieval_client import PipelineAnswer
 
     task_id = enqueue(client, job, timeout)
-    with screen.status("waiting for a worker") as status:
-        for where in client.watch(task_id, timeout):
-            if where.stage is not None:
-                status.update(styled(f"{where.stage} ({where.done} of {where.total})"))
-        if not where.ended:
-            raise client.no_answer(task_id, timeout, "pipeline")
-        answer = answer_to(client, task_id, timeout)
+    for where in client.watch(task_id, timeout):
+        if where.stage is not None:
+            report(where.stage, where.done or 0, where.total or 0)
+    if not where.ended:
+        raise client.no_answer(task_id, timeout, "pipeline")
+    answer = answer_to(client, task_id, timeout)
     assert isinstance(answer, PipelineAnswer)  # noqa: S101 -- for the type checker: one question, one answer
     return answer
 
@@ -119,7 +132,7 @@ def trace(
 
     Example: [bold]retrieval-worker trace desk r1 --as alice[/bold]
     """
-    from worker.cli.reports.trace import trace_as_json, trace_report
+    from worker.inspector.text.trace import trace_as_json, trace_report
 
     with opened_for(caller, claims, token) as (engine, _, principal):
         answer_traces = engine.pipeline_jobs.traces(name_of(subject, run, step), principal)

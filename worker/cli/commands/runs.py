@@ -16,9 +16,7 @@ from rich.table import Table
 
 from retrieval_client.errors import InvalidJob
 from worker.adapters.private_files import write_private
-from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of
-from worker.cli.commands.jobs import JsonDocument, JsonLines  # noqa: TC001 -- typer reads the annotations when it runs
-from worker.cli.terminal import (
+from worker.adapters.terminal import (
     ID_COLUMN,
     complain,
     console,
@@ -30,6 +28,8 @@ from worker.cli.terminal import (
     write_line,
     write_text,
 )
+from worker.cli.commands.callers import AS, Caller, Claims, Token, is_named, principal_of
+from worker.cli.commands.jobs import JsonDocument, JsonLines  # noqa: TC001 -- typer reads the annotations when it runs
 from worker.cli.usage import WrongUsage
 
 if TYPE_CHECKING:

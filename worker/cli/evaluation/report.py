@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
+from worker.adapters.terminal import ID_COLUMN, id_cell
 from worker.cli.evaluation.figures import FEW
-from worker.cli.terminal import ID_COLUMN, id_cell
 from worker.core.ranking.measures import measure_title
 from worker.core.ranking.significance import CONFIDENCE, RESAMPLES, SEED
 

@@ -259,8 +259,3 @@ def where(page: int | None, section: str | None) -> str:
     ('p. 3, Faults', '')
     """
     return ", ".join(locator for locator in (None if page is None else f"p. {page}", section) if locator)
-
-
-def chunk_texts(chunks: Iterable[FoundChunk]) -> dict[str, str]:
-    """Return chunk hash → text."""
-    return {chunk.chunk_hash: chunk.text for chunk in chunks}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from retrieval_client.canonical import canonical_sha256
-from worker.inspector.view.pieces import DiffPiece, Piece, condensed, cut, steps_each, word_diff
+from worker.inspector.view.pieces import DiffPiece, Piece, condensed, cut, steps_each, window, word_diff
 from worker.inspector.view.sources import excerpt_bounds
 
 if TYPE_CHECKING:
@@ -73,15 +74,19 @@ class ConflictSide:
     weight: float
 
     @property
+    def span(self) -> Span:
+        """Place of the sentence in the citation's text."""
+        start = self.sentence[0].start if self.sentence else 0
+        return start, start + sum(len(piece.text) for piece in self.sentence)
+
+    @property
     def shown(self) -> tuple[Piece[Literal["differs"]], ...]:
         """The sentence from shortly before the first difference, at most `EXCERPT` characters and what differs."""
-        text = "".join(piece.text for piece in self.sentence)
-        offset = self.sentence[0].start if self.sentence else 0
-        places = [
-            (piece.start - offset, piece.start - offset + len(piece.text)) for piece in self.sentence if piece.marks
-        ]
-        marked: list[tuple[Span, Literal["differs"]]] = [(place, "differs") for place in places]
-        return cut(text, marked, *excerpt_bounds(text, places[:1]))
+        start, _ = self.span
+        ends = ((piece.start - start, piece.start - start + len(piece.text)) for piece in self.sentence if piece.marks)
+        place = [*itertools.islice(ends, 1)]
+        bounds = excerpt_bounds("".join(piece.text for piece in self.sentence), place)
+        return window(self.sentence, start + bounds[0], start + bounds[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ class PinView:
         chunk_id, document_id: the chunk that answers it, or that was edited; None if missing.
         places: number of visible chunks with its text now.
         text: the current text; None if there is none to show.
+        pinned_text: the pinned text, where a citations document has it.
         diff: words that changed since; empty unless it was edited and the pinned text is known.
     """
 
@@ -33,6 +34,7 @@ class PinView:
     document_id: str | None
     places: int
     text: str | None = None
+    pinned_text: str | None = None
     diff: tuple[DiffPiece, ...] = ()
 
     @property
@@ -49,11 +51,15 @@ class DriftView:
         pins: in the order of the run.
         verdicts: verdict → number of pins, by name.
         digest: digest of the replay: two replays are the same if their digests are.
+        matched, missing, filled: pins answered with a chunk and those that are not, and chunks that were not pinned.
     """
 
     pins: tuple[PinView, ...]
     verdicts: tuple[tuple[str, int], ...]
     digest: str
+    matched: int
+    missing: int
+    filled: int
 
     @property
     def drifted(self) -> bool:
@@ -76,11 +82,11 @@ def drift_view(
     pins = tuple(_pin(pin, old_texts or {}, current, steps) for pin in replay.pins)
     names = sorted({pin.verdict for pin in pins})
     counts = tuple((name, sum(pin.verdict == name for pin in pins)) for name in names)
-    return DriftView(pins, counts, replay.digest)
+    return DriftView(pins, counts, replay.digest, replay.matched, replay.missing, replay.filled)
 
 
 def _pin(pin: Pinned, old_texts: Mapping[str, str], current: Mapping[str, str], steps: int) -> PinView:
     old, new = old_texts.get(pin.chunk_hash), current.get(pin.found_hash or pin.chunk_hash)
     is_known = pin.verdict == "edited" and old is not None and new is not None
     diff = condensed(word_diff(old or "", new or "", steps)) if is_known else ()
-    return PinView(pin.chunk_hash, pin.verdict, pin.chunk_id, pin.document_id, pin.places, new, diff)
+    return PinView(pin.chunk_hash, pin.verdict, pin.chunk_id, pin.document_id, pin.places, new, old, diff)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -75,6 +75,13 @@ def cut(text: str, marked: Iterable[tuple[Span, T]], start: int = 0, end: int | 
         active = sorted([*(i for i in active if inside[i][1] > piece_start), *opening.get(piece_start, [])])
         pieces.append(Piece(text[piece_start:piece_end], piece_start, tuple(inside[i][2] for i in active)))
     return tuple(pieces)
+
+
+def window(pieces: Iterable[Piece[T]], start: int, end: int) -> tuple[Piece[T], ...]:
+    """Return the pieces between two places of their text, in code points of it; those at the ends are cut."""
+    cuts = ((piece, max(start - piece.start, 0), max(end - piece.start, 0)) for piece in pieces)
+    texts = ((piece, cut_start, piece.text[cut_start:cut_end]) for piece, cut_start, cut_end in cuts)
+    return tuple(replace(piece, text=text, start=piece.start + cut_start) for piece, cut_start, text in texts if text)
 
 
 def steps_each(differences: int) -> int:

@@ -26,15 +26,13 @@ from worker.inspector.view.candidates import (
 )
 from worker.inspector.view.sources import SourceView
 from worker.inspector.view.waterfall import Waterfall, leg_methods, leg_times, waterfall_of
-from worker.inspector.view.wording import nearness, said, wording
+from worker.inspector.view.wording import clamped, nearness, said, wording
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from retrieval_client.contract.answers import Cited
     from retrieval_client.contract.results import Cost, Hybrid
-    from worker.inspector.view.citations import CitationsView
-    from worker.inspector.view.drift import DriftView
 
 Facts = tuple[tuple[str, str], ...]
 
@@ -102,8 +100,7 @@ class RunView:
         costs: cost of each call of a model.
         total_cost: their sum; None if that of a call is unknown.
         models: models used, by purpose.
-        citations: the run's citations; None until they are read.
-        drift: state of the run's pins; None until they are checked.
+        response: the pipeline's answer itself; None of a search.
     """
 
     task: str
@@ -122,8 +119,7 @@ class RunView:
     costs: tuple[Cost, ...] = ()
     total_cost: str | None = None
     models: Facts = ()
-    citations: CitationsView | None = field(default=None)
-    drift: DriftView | None = field(default=None)
+    response: PipelineAnswer | None = None
 
     @property
     def kept(self) -> tuple[CandidateView, ...]:
@@ -170,7 +166,7 @@ def run_view(answer: TopK | Hybrid | PipelineAnswer, about: About | None = None)
 
 def _top_k_view(answer: TopK, about: About) -> RunView:
     answer_candidates = [kept_candidate(chunk, answer.corpus, paths=about.paths) for chunk in answer.chunks]
-    facts = {"corpus": answer.corpus, "k": _asked(answer.k_requested, answer.k), **_search_facts(answer.trace.search)}
+    facts = {"corpus": answer.corpus, "k": clamped(answer.k_requested, answer.k), **_search_facts(answer.trace.search)}
     query = about.question or None
     places = tuple(
         (candidate.chunk_id, LegRank("dense", candidate.rank or 0, candidate.similarity))
@@ -321,6 +317,7 @@ def _pipeline_view(answer: PipelineAnswer, about: About) -> RunView:
         tuple(answer.costs),
         answer.costs_total.cost,
         _facts(trace.models),
+        answer,
     )
 
 
@@ -387,7 +384,3 @@ def _search_facts(search: Mapping[str, Any]) -> dict[str, str]:
 
 def _facts(facts: Mapping[str, str]) -> Facts:
     return tuple((name, value) for name, value in facts.items() if value)
-
-
-def _asked(requested: int, used: int) -> str:
-    return str(used) if requested == used else f"{used} (asked for {requested})"

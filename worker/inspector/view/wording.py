@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from worker.inspector.view.answer import AnswerText
+    from worker.inspector.view.pieces import Change
 
 Kind = Literal["status", "reason", "quote", "pin", "drift", "outcome", "decision", "difference", "kind"]
 Tone = Literal["good", "fair", "odd", "bad", "plain"]
@@ -30,6 +31,16 @@ MARKS: Mapping[str, str] = {
     "around": "dim",
 }
 """Role of a part of a text → its style in a terminal; the first of several counts."""
+
+CHANGES: Mapping[Change, tuple[str, str]] = {
+    "same": ("{}", ""),
+    "removed": ("[-{}-]", "red"),
+    "added": ("{{+{}+}}", "green"),
+}
+"""Change of a piece of a word diff → how it is written, as git does, and its style in a terminal."""
+
+LABEL, QUIET = "bold cyan", "dim"
+"""Styles of a source's label, and of what stands beside the facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +108,21 @@ def said(kind: str, code: str) -> Said:
     ('copied word for word', 'good', 'same text')
     """
     return VOCABULARY.get(kind, {}).get(code) or Said(code.replace("_", " "))  # type: ignore[call-overload] # any kind
+
+
+def short(text: str | None, length: int = 280) -> str:
+    """Return a text on one line, cut to a length."""
+    flat = " ".join((text or "")[: 4 * length].split())
+    return flat if len(flat) <= length else flat[: length - 1] + "…"
+
+
+def clamped(requested: int, used: int) -> str:
+    """Return a number of chunks, and that which was asked for where it was clamped.
+
+    >>> clamped(3, 10), clamped(12, 12)
+    ('10 (asked for 3)', '12')
+    """
+    return str(used) if requested == used else f"{used} (asked for {requested})"
 
 
 # --- answers ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Report of a recorded answer's trace for a terminal: stages, candidates after each, reasons of drops."""
+"""Text of a recorded answer's trace: stages, candidates after each, reasons of drops."""
 
 from __future__ import annotations
 
@@ -8,36 +8,29 @@ from typing import TYPE_CHECKING, Any
 
 from rich.bar import Bar
 from rich.console import Group
-from rich.table import Table
 
-from worker.cli.terminal import ID_COLUMN, id_cell, styled
-from worker.inspector.view.wording import said, scales
+from worker.adapters.terminal import id_cell, styled
+from worker.inspector.text.parts import CHUNK, FULL, NUMBER, WORD, fact_line, table_of
+from worker.inspector.view.candidates import Ranking, changing, labels_by_place
+from worker.inspector.view.wording import LABEL, QUIET, said, scales
 from worker.jobs.pipeline.wire import as_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rich.console import RenderableType
-    from rich.text import Text
+    from rich.table import Table
 
     from worker.jobs.pipeline.stored_packages import AnswerTrace
     from worker.jobs.pipeline.types import RetrievalTrace, StageTrace
     from worker.model import ScoreBreakdown
-
-    Place = tuple[str, str]
 
 BAR = 32
 LEFT_SHOWN = 12
 
 
 def trace_report(title: str, recorded: AnswerTrace, *, everything: bool = False) -> Group:
-    """Build the report of a trace.
-
-    Args:
-        title: the run's title.
-        recorded: the recorded trace.
-        everything: show all dropped candidates, not only the first few.
-    """
+    """Build the report of a recorded trace; ``everything``: with all dropped candidates, not only the first few."""
     return Group(*_report_lines(title, recorded, everything))
 
 
@@ -60,37 +53,34 @@ def trace_as_json(recorded: AnswerTrace) -> dict[str, Any]:
 def _report_lines(title: str, recorded: AnswerTrace, everything: bool) -> Iterator[RenderableType]:
     request, trace = recorded.package.request, recorded.package.trace
     yield styled((title, "bold"))
-    yield _line("question", request.question)
-    yield _line(
+    yield fact_line("question", request.question)
+    yield fact_line(
         "mode", f"{request.mode}, profile {recorded.package.profile}: {said('status', recorded.response.status).words}"
     )
     for leg, text in trace.queries.items():
-        yield _line(f"searched for ({leg})", text)
+        yield fact_line(f"searched for ({leg})", text)
     for i, text in enumerate(trace.hyde, 1):
-        yield _line(f"hypothetical answer {i}", text)
-    yield _line("models", ", ".join(f"{purpose}: {name}" for purpose, name in trace.models.items()))
+        yield fact_line(f"hypothetical answer {i}", text)
+    yield fact_line("models", ", ".join(f"{purpose}: {name}" for purpose, name in trace.models.items()))
     yield stages_table(trace.stages, trace.legs)
     yield candidates_table(recorded, None if everything else LEFT_SHOWN)
     legs = dict.fromkeys(leg.leg for candidate in recorded.candidates for leg in candidate.scores.legs)
     if legs:
-        yield _line("scores", f"{scales(legs)}; after a stage: the score that ordered it, for this list only")
+        yield fact_line("scores", f"{scales(legs)}; after a stage: the score that ordered it, for this list only")
     for remote_source in recorded.package.remote_sources:
-        yield _line(f"remote source ({remote_source.provider})", remote_source.title or remote_source.url)
+        yield fact_line(f"remote source ({remote_source.provider})", remote_source.title or remote_source.url)
     if recorded.package.costs:
         yield costs_table(recorded)
     for warning in trace.warnings:
-        yield _line("warning", warning)
+        yield fact_line("warning", warning)
 
 
 def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Table:
     """Build a table of stages: start and duration, as a bar and in milliseconds; below the search, its legs."""
     total = sum(stage.duration_ms for stage in stages)
-    table = Table(title="stages", title_justify="left", caption=f"{total:.1f} ms together")
-    table.add_column("stage", no_wrap=True)
-    table.add_column("ms", justify="right", no_wrap=True)
-    table.add_column("", width=BAR, no_wrap=True)
-    table.add_column("candidates after", justify="right")
-    table.add_column("counted")
+    columns = (("stage", WORD), ("ms", NUMBER), ("", {"width": BAR, "no_wrap": True}))
+    counted: tuple[tuple[str, Mapping[str, Any]], ...] = (("candidates after", {"justify": "right"}), ("counted", {}))
+    table = table_of("stages", f"{total:.1f} ms together", *columns, *counted, expand=False)
     begun = 0.0
     for stage in stages:
         bar = Bar(max(total, 0.001), begun, begun + stage.duration_ms, width=BAR, color="cyan")
@@ -99,7 +89,7 @@ def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Tab
         table.add_row(stage.stage, f"{stage.duration_ms:.2f}", bar, candidate_count, counts)
         for leg, leg_milliseconds in legs.items() if stage.stage == "search" else ():
             bar = Bar(max(total, 0.001), begun, begun + leg_milliseconds, width=BAR, color="bright_black")
-            table.add_row(styled((f"  leg {leg}", "dim")), styled((f"{leg_milliseconds:.2f}", "dim")), bar)
+            table.add_row(styled((f"  leg {leg}", QUIET)), styled((f"{leg_milliseconds:.2f}", QUIET)), bar)
         begun += stage.duration_ms
     return table
 
@@ -107,29 +97,25 @@ def stages_table(stages: Sequence[StageTrace], legs: Mapping[str, float]) -> Tab
 def candidates_table(recorded: AnswerTrace, dropped_limit: int | None) -> Table:
     """Build a table with one row per candidate: rank and score after each effective stage, then label or drop reason.
 
-    Args:
-        recorded: the recorded trace.
-        dropped_limit: maximum number of dropped candidates; None: all.
+    At most ``dropped_limit`` dropped ones are shown; None: all.
     """
     trace = recorded.package.trace
-    changing = _changing(trace.stages)
-    labels = _labels(recorded.package.source_labels)
+    rankings = (
+        Ranking(stage.stage, stage.candidates, stage.scores or (None,) * len(stage.candidates))
+        for stage in trace.stages
+    )
+    changes = changing(rankings)
+    labels = labels_by_place(recorded.package.source_labels)
     scores = {(candidate.corpus, candidate.chunk_id): candidate.scores for candidate in recorded.candidates}
     reasons = {(dropped.corpus, dropped.chunk_id): f"{dropped.reason} ({dropped.stage})" for dropped in trace.left}
     gone = [place for place in reasons if place not in scores]
     shown_places = gone if dropped_limit is None else gone[:dropped_limit]
     alone = len({corpus for corpus, _ in [*scores, *gone]}) == 1
-    table = Table(
-        title="candidates", title_justify="left", caption=_caption(trace, len(gone) - len(shown_places)), expand=True
-    )
-    table.add_column("chunk", style="cyan", **ID_COLUMN)
-    for stage in changing:
-        table.add_column(stage.stage, justify="right", no_wrap=True)
-    table.add_column("became", no_wrap=True)
-    table.add_column("legs", ratio=1)
-    ranks = [dict(zip(stage.candidates, _ranked(stage), strict=True)) for stage in changing]
+    columns = (("chunk", CHUNK), *((ranking.stage, NUMBER) for ranking in changes), ("became", WORD), ("legs", FULL))
+    table = table_of("candidates", _caption(trace, len(gone) - len(shown_places)), *columns)
+    ranks = [dict(zip(ranking.places, _ranked(ranking), strict=True)) for ranking in changes]
     for place in [*scores, *shown_places]:
-        became = styled((labels[place], "bold cyan") if place in labels else (reasons.get(place, ""), "dim"))
+        became = styled((labels[place], LABEL) if place in labels else (reasons.get(place, ""), QUIET))
         chunk = place[1] if alone else " ".join(place)
         table.add_row(
             id_cell(chunk), *(stage_ranks.get(place, "") for stage_ranks in ranks), became, _legs(scores.get(place))
@@ -137,28 +123,9 @@ def candidates_table(recorded: AnswerTrace, dropped_limit: int | None) -> Table:
     return table
 
 
-def _changing(stages: Sequence[StageTrace]) -> list[StageTrace]:
-    """Return the stages that changed the candidates, their order or their scores."""
-    changing_stages: list[StageTrace] = []
-    previous_state: tuple[Any, Any] = ((), ())
-    for stage in stages:
-        current_state = (stage.candidates, stage.scores)
-        if stage.candidates and current_state != previous_state:
-            changing_stages.append(stage)
-            previous_state = current_state
-    return changing_stages
-
-
-def _ranked(stage: StageTrace) -> list[str]:
+def _ranked(ranking: Ranking) -> list[str]:
     """Return rank and score of each candidate after a stage."""
-    return [
-        f"{rank}." if score is None else f"{rank}. {score:.4f}"
-        for rank, score in enumerate(stage.scores or [None] * len(stage.candidates), 1)
-    ]
-
-
-def _labels(source_labels: Mapping[str, Mapping[str, str]]) -> dict[Place, str]:
-    return {(name["corpus"], name["chunk_id"]): label for label, name in source_labels.items() if "chunk_id" in name}
+    return [f"{rank}." if score is None else f"{rank}. {score:.4f}" for rank, score in enumerate(ranking.scores, 1)]
 
 
 def _legs(scores: ScoreBreakdown | None) -> str:
@@ -177,11 +144,9 @@ def _caption(trace: RetrievalTrace, hidden: int) -> str:
 
 def costs_table(recorded: AnswerTrace) -> Table:
     """Build a table with one row per call of a model."""
-    table = Table(title="costs", title_justify="left")
-    for name in ("for", "provider", "model", "tokens sent", "cached", "made", "units", "cost"):
-        table.add_column(
-            name, justify="right" if name in {"tokens sent", "cached", "made", "units", "cost"} else "left"
-        )
+    names: list[tuple[str, Mapping[str, Any]]] = [(name, {}) for name in ("for", "provider", "model")]
+    figures = [(name, {"justify": "right"}) for name in ("tokens sent", "cached", "made", "units", "cost")]
+    table = table_of("costs", None, *names, *figures, expand=False)
     for cost in recorded.package.costs:
         tokens = [
             "?" if n is None else str(n) for n in (cost.tokens.input, cost.tokens.cached_input, cost.tokens.output)
@@ -191,7 +156,3 @@ def costs_table(recorded: AnswerTrace) -> Table:
         price = "no price" if cost.cost is None else f"{cost.cost:f}"
         table.add_row(cost.kind, cost.provider, cost.model, *counts, price)
     return table
-
-
-def _line(name: str, text: str) -> Text:
-    return styled((f"{name}: ", "dim"), text)

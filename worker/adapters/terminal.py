@@ -1,4 +1,4 @@
-"""The only way to standard output and standard error of the command line; no output can control the terminal.
+"""The only way to standard output and standard error; no output can control the terminal.
 
 Answers, records and settings contain untrusted text. `Terminal` shows control, format and zero-width characters as
 visible signs (`worker.core.text.visible`) and treats no string as markup. `styled` adds a style.
@@ -6,8 +6,9 @@ visible signs (`worker.core.text.visible`) and treats no string as markup. `styl
 
 from __future__ import annotations
 
+import io
 import json
-import os
+import shutil
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -98,8 +99,17 @@ def styled(*pieces: str | tuple[str, str]) -> Text:
     return Text.assemble(*((visible(text), style) for text, style in pairs))
 
 
-# Without a terminal's width (a pipe, a CI log), tables need more than the usual 80 columns. Rich itself obeys COLUMNS.
-console = Terminal(width=None if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal() else 120)
+def printed(*renderables: RenderableType, width: int) -> Text:
+    """Return what a `Terminal` of ``width`` columns prints, in its colours, for a screen that is drawn otherwise."""
+    out = io.StringIO()
+    terminal = Terminal(file=out, width=width, force_terminal=True, color_system="standard")
+    for renderable in renderables:
+        terminal.print(renderable)
+    return Text.from_ansi(out.getvalue())
+
+
+# Without a terminal's width (a pipe, a CI log), tables need more than the usual 80 columns. Both obey COLUMNS.
+console = Terminal(width=None if sys.stdout.isatty() else shutil.get_terminal_size((120, 24)).columns)
 # Progress for people; output for programs goes to standard output alone.
 screen = Terminal(stderr=True)
 

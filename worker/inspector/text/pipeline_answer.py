@@ -1,4 +1,4 @@
-"""Report of a pipeline's answer for a terminal: the answer, its cited sources, its costs, how to continue."""
+"""Text of an answer of the pipeline: the answer, its cited sources, its costs, how to continue."""
 
 from __future__ import annotations
 
@@ -7,43 +7,37 @@ from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.padding import Padding
-from rich.table import Table
 
-from worker.cli.reports.answers import short, verdict_cell
-from worker.cli.terminal import styled
-from worker.core.citations.quoting.differences import ACCEPTED
+from worker.adapters.terminal import styled
 from worker.core.prompting.costs import written
+from worker.inspector.text.parts import FULL, fact_line, marked, table_of, verdict_cell
+from worker.inspector.view.candidates import where
 from worker.inspector.view.quotes import quote_facts
-from worker.inspector.view.run import About, run_view
-from worker.inspector.view.wording import MARKS
+from worker.inspector.view.wording import LABEL, MARKS, QUIET, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
+    from rich.table import Table
     from rich.text import Text
 
     from retrieval_client.contract.answers import Cited, PipelineAnswer
     from retrieval_client.contract.results import Cost
     from worker.core.citations.answering import QuoteCheck
-    from worker.inspector.view.pieces import Piece
-    from worker.inspector.view.quotes import Role
     from worker.inspector.view.run import RunView
     from worker.inspector.view.sources import SourceView
 
 SNIPPET = 240
+PLACE = {"no_wrap": True, "max_width": 34}
 _LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"
 
 
-def answer_report(answer: PipelineAnswer, *, brief: bool = False, accepted: frozenset[str] = ACCEPTED) -> Group:
-    """Build the report of an answer.
-
-    Args:
-        answer: the answer.
-        brief: True for each source on one line.
-        accepted: kinds of differences that a ``normalised`` quote may have.
-    """
-    return Group(*_report_lines(answer, run_view(answer, About(accepted=accepted)), brief))
+def answer_report(view: RunView, *, brief: bool = False) -> Group:
+    """Build the report of an answer of the pipeline, if ``brief`` with a line for each source; a search has none."""
+    if view.response is None:
+        return Group(styled(("a search has chunks and no answer", QUIET)))
+    return Group(*_report_lines(view.response, view, brief))
 
 
 def _report_lines(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterator[RenderableType]:
@@ -54,21 +48,21 @@ def _report_lines(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterato
     if not brief:
         yield from (line for source in view.sources for quote in source.quotes for line in _quote_parts(quote, source))
     if answer.unknown_labels:
-        yield _line("unknown labels", ", ".join(answer.unknown_labels), "red")
+        yield fact_line("unknown labels", ", ".join(answer.unknown_labels), "red")
     if answer.unreadable_labels:
-        yield _line("unreadable labels", ", ".join(answer.unreadable_labels), "red")
+        yield fact_line("unreadable labels", ", ".join(answer.unreadable_labels), "red")
     if answer.costs:
-        yield _line("costs", costs_line(answer.costs))
+        yield fact_line("costs", costs_line(answer.costs))
     for warning in answer.trace.warnings:
-        yield _line("warning", warning, "yellow")
+        yield fact_line("warning", warning, "yellow")
     if answer.response_id:
-        yield _line("continue", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
+        yield fact_line("continue", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
 
 
 def _answer_text(answer: PipelineAnswer) -> Text:
     if answer.answer is not None:
         answer_text = styled(answer.answer)
-        answer_text.highlight_regex(_LABELS, "bold cyan")
+        answer_text.highlight_regex(_LABELS, LABEL)
         return answer_text
     reasons = {
         ("ok", "changed"): "the recorded answer is held back: a source changed or is no longer visible",
@@ -81,19 +75,15 @@ def _answer_text(answer: PipelineAnswer) -> Text:
 def sources_table(answer: PipelineAnswer) -> Table:
     """Build a table with one row per citation: the label's source, and the verdict of the quote check."""
     labels = len({citation.label for citation in answer.citations})
-    table = Table(
-        caption=f"{labels} of {len(answer.package.source_labels)} sources cited, found by {_found_by(answer)}",
-        expand=True,
-    )
+    caption = f"{labels} of {len(answer.package.source_labels)} sources cited, found by {_found_by(answer)}"
     sections = any(citation.section for citation in answer.citations)
-    for name in ("label", "document", "where", *(["in section"] if sections else []), "quote"):
-        table.add_column(name, no_wrap=name != "quote", max_width=12 if name == "quote" else 34)
-    table.add_column("text of the source", ratio=1)
+    places = [(name, PLACE) for name in ("label", "document", "where", *(["in section"] if sections else []))]
+    table = table_of(None, caption, *places, ("quote", {"max_width": 12}), ("text of the source", FULL))
     for citation in answer.citations:
         table.add_row(
-            styled((citation.label, "bold cyan")),
+            styled((citation.label, LABEL)),
             citation.source_path or citation.url_or_doi or "",
-            where(citation),
+            where(citation.page_number, citation.heading),
             *([citation.section or ""] if sections else []),
             _quote(citation),
             short(citation.snippet, SNIPPET),
@@ -102,16 +92,15 @@ def sources_table(answer: PipelineAnswer) -> Table:
 
 
 def _source_line(citation: Cited) -> Text:
-    place = ", ".join(
-        location for location in (citation.source_path or citation.url_or_doi, where(citation)) if location
-    )
-    return styled((f"[{citation.label}]", "bold cyan"), f" {place}: ") + _quote(citation)
+    document = citation.source_path or citation.url_or_doi
+    place = ", ".join(filter(None, (document, where(citation.page_number, citation.heading))))
+    return styled((f"[{citation.label}]", LABEL), f" {place}: ") + _quote(citation)
 
 
 def _quote(citation: Cited) -> Text:
     """Return what is said of the words that are quoted with a label."""
     if citation.quote is None:
-        return styled(("nothing is quoted", "dim"))
+        return styled(("nothing is quoted", QUIET))
     return verdict_cell("quote", citation.quote)
 
 
@@ -119,19 +108,26 @@ def _quote_parts(quote: QuoteCheck, source: SourceView) -> Iterator[RenderableTy
     """Yield what is said of a quote: both texts, what differs, and the sentence around it."""
     facts = [*quote_facts(quote, source.text)]
     if facts:
-        yield styled((f"[{source.label}]", "bold cyan"), " ") + verdict_cell("quote", quote.verdict)
+        yield styled((f"[{source.label}]", LABEL), " ") + verdict_cell("quote", quote.verdict)
     for name, pieces in facts:
-        yield Padding(styled((f"{name}: ", MARKS["around"]), *map(_marked, pieces)), (0, 0, 0, 5))
+        yield Padding(styled((f"{name}: ", MARKS["around"]), *marked(pieces, is_flat=False)), (0, 0, 0, 5))
 
 
-def _marked(piece: Piece[Role]) -> tuple[str, str]:
-    return piece.text, next((style for mark, style in MARKS.items() if mark in piece.marks), "")
-
-
-def where(citation: Cited) -> str:
-    """Return page and heading of a citation, as far as known."""
-    page = f"p. {citation.page_number}" if citation.page_number is not None else None
-    return ", ".join(location for location in (page, citation.heading) if location)
+def source_report(source: SourceView) -> Group:
+    """Build the report of a source: its place, what is to be said of each quote, and its text at the quoted words."""
+    title = styled((f"[{source.label}]", LABEL), f" {source.title}  ")
+    place = where(source.page, source.section)
+    names = " · ".join(name for name in (place, source.corpus, source.chunk_id, source.url) if name)
+    excerpt = source.excerpt
+    shown_length = sum(len(piece.text) for piece in excerpt)
+    cut = [fact_line("shown", f"{shown_length:,} of {len(source.text):,} characters")]
+    return Group(
+        title + verdict_cell("quote", source.verdict) if source.verdict else title,
+        styled((names, QUIET)),
+        *(line for quote in source.quotes for line in _quote_parts(quote, source)),
+        *(cut if shown_length < len(source.text) else []),
+        styled("\n", *marked(excerpt, is_flat=False)),
+    )
 
 
 def costs_line(costs: Sequence[Cost]) -> str:
@@ -169,7 +165,3 @@ def _count(tokens: Sequence[int | None]) -> str:
 def _found_by(answer: PipelineAnswer) -> str:
     cache_note = " (from the cache)" if answer.trace.cache == "hit" else ""
     return f"profile {answer.trace.search['profile']}{cache_note}"
-
-
-def _line(name: str, text: str, style: str = "") -> Text:
-    return styled((f"{name}: ", "dim"), (text, style))

@@ -1,1 +1,0 @@
-"""Reports of answers for a terminal."""

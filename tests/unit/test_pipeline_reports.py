@@ -90,9 +90,11 @@ def test_labels_that_can_not_be_read_are_shown() -> None:
 
 
 def test_no_answer_says_why() -> None:
-    """Nothing found, and held back, are not the same."""
-    nothing = {"answer": None, "citations": [], "supported": []}
-    assert "nothing was found" in shown(answer_report(run_view(answered(**nothing, status="empty"))))
+    """Nothing found, nothing that fits into the context, and held back, are not the same."""
+    nothing: dict[str, Any] = {"answer": None, "citations": [], "supported": []}
+    package = {**answered().package.model_dump(), "candidates": []}
+    assert "nothing was found" in shown(answer_report(run_view(answered(**nothing, status="empty", package=package))))
+    assert "no source fits" in shown(answer_report(run_view(answered(**nothing, status="empty"))))
     assert "held back" in shown(answer_report(run_view(answered(**nothing, short_reason="changed"))))
     assert "1 sources, and no answer yet" in shown(answer_report(run_view(answered(**nothing))))
 

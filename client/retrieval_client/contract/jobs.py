@@ -237,8 +237,8 @@ class RetrieveHybrid(Job, AnsweredBy[Hybrid]):
             raise PydanticCustomError("repeated", "legs")
         if self.legs == ["contextual"]:
             raise PydanticCustomError("alone", "legs")
-        is_weighted = self.weights and self.fusion != "similarity"
-        if is_weighted and all(self.weights.get(leg) == 0 for leg in self.searching_legs):
+        weights = {} if self.fusion == "similarity" else self.weights or {}
+        if all(weights.get(leg) == 0 for leg in self.searching_legs):
             raise PydanticCustomError("weightless", "weights")
         corpora = [search.corpus for search in self.searches or []]
         if len({*corpora}) < len(corpora):

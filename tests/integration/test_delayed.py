@@ -134,7 +134,7 @@ from claims import *
 with Worker(sys.argv[1]) as worker:
     worker.maintain()
     worker._process(int(sys.argv[2])).run()  # in this thread alone: libfaketime fails another one's pauses
-    print("ids", ",".join(worker.ids), int(time.time()))
+    sys.stdout.write(f"\\nids {','.join(worker.ids)} {int(time.time())}\\n")  # at once: other threads log meanwhile
 """
 
 

@@ -6,8 +6,8 @@ import importlib
 import pkgutil
 import re
 import sys
-from re import _constants as kinds  # type: ignore[attr-defined]
-from re import _parser as parser  # type: ignore[attr-defined]
+from re import _constants as kinds  # type: ignore[attr-defined] # private
+from re import _parser as parser  # type: ignore[attr-defined] # private
 from typing import TYPE_CHECKING, Any
 
 import pytest

@@ -54,7 +54,7 @@ class Reader:
         """
         process = self._process or self._start()
         assert process.stdin is not None  # noqa: S101 -- for the type checker: both are pipes
-        assert process.stdout is not None  # noqa: S101
+        assert process.stdout is not None  # noqa: S101 -- a pipe
         process.stdin.write(json.dumps(str(path)) + "\n")
         process.stdin.flush()
         line = process.stdout.readline()

@@ -202,7 +202,7 @@ class Reading:
         if end == latest < len(self.text):
             if not self.visible(place, end).strip():
                 # All that is near is unseen.
-                place = _UNSEEN_RUN.match(self.classes, place).end() - 1  # type: ignore[union-attr]
+                place = _UNSEEN_RUN.match(self.classes, place).end() - 1  # type: ignore[union-attr] # all is unseen
                 return self.text[place : place + MOST_AROUND].rstrip() or None
         elif not self._says_something(place, end):
             return None

@@ -177,8 +177,8 @@ SEEDS ?= 20
 chaos-slice: $(TESTS_INSTALLED)  ## what CI runs (5,000 jobs, 75 faults, 5 minutes) with 20 seeds in a row, 423727 first; SEEDS=3
 	$(BIN)/python -m chaos --seeds $(SEEDS)
 
-chaos-nights: $(TESTS_INSTALLED)  ## runs of 30,000 jobs until it is stopped, over as many nights as it takes; their sum goes on in benchmarks/results
-	$(BIN)/python -m chaos --seeds 100 --jobs 30000 --others 2 --aimed 1 --into benchmarks/results/nights.jsonl
+chaos-nights: $(TESTS_INSTALLED)  ## runs of 300,000 jobs until it is stopped, over as many nights as it takes; their sum goes on in benchmarks/results
+	$(BIN)/python -m chaos --seeds 100 --jobs 300000 --aimed 1 --recycle 1000 --into benchmarks/results/nights.jsonl
 
 chaos-full: $(TESTS_INSTALLED)  ## the same for hours, 100,000 jobs, into benchmarks/results
 	$(call INSTALL,bench)

@@ -65,7 +65,7 @@ class Row:
 class Corpus:
     """``rows`` chunks, ten to a document, made from ``seed``."""
 
-    rows: int = 2000
+    rows: int = 500
     seed: int = 6
 
     @cached_property

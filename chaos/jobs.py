@@ -65,7 +65,7 @@ class Questions:
         self._encoded = [base64.b64encode(query.tobytes()).decode() for query in oracle.queries]
 
     def __getitem__(self, number: int) -> Question:
-        """Of twenty jobs, thirteen are searches, three are recorded, three replay pins, and one is wrong."""
+        """Of twenty jobs, seventeen are searches, one is recorded, one replays pins, and one is wrong."""
         chance = random.Random(f"{self._seed} {number}")  # noqa: S311 -- repeatable, not secret
         kind = number % 20
         task_id = f"chaos-{self._seed}-{number:07d}"
@@ -73,7 +73,7 @@ class Questions:
         principal = _principal(user)
         if kind == 0:
             return Question(task_id, "retrieve_top_k", {"query_embedding": "too short", "principal": principal}, None)
-        if kind <= 3:  # noqa: PLR2004 -- shares of twenty
+        if kind == 1:
             return self._replay(task_id, user, principal, chance)
         return self._search(kind, task_id, user, chance)
 
@@ -89,7 +89,7 @@ class Questions:
         principal = _principal(user)
         query, k = self._clear_query(user, chance)
         job = {"query_embedding": self._encoded[query], "k": k, "principal": principal}
-        if 0 < kind <= 6:  # noqa: PLR2004 -- shares of twenty
+        if kind == 2:  # noqa: PLR2004 -- of twenty
             job["run"] = {"subject_id": SUBJECT, "run_id": task_id}
         return Question(task_id, "retrieve_top_k", job, self._oracle.nearest(query, user, k))
 

@@ -74,7 +74,8 @@ def test_a_lone_message_of_another_caller_is_next_but_one_whatever_the_backlog(
         assert claims.take(LIMIT)
     for _ in range(5):
         send(broker, "b", 1)
-        assert "b" in {letter_of(message.raw) for message in claims.take(LIMIT)}
+        served = [letter_of(message.raw) for _ in range(2) for message in claims.take(LIMIT)]
+        assert "b" in served[:2]
 
 
 def test_claims_are_short_only_for_a_while_after_a_lone_message(

@@ -51,8 +51,8 @@ BURST_BYTES = 1_048_576
 GATHERED_AT_ONCE = 1024
 """Most messages that are sorted at once: a flood of 100,000 within seconds, and none delays a claim for long."""
 
-MOST_OF_SEVERAL = 2
-"""Most messages of a claim soon after a caller's lone one: its next waits for no long bundle of another's."""
+MOST_OF_SEVERAL = 1
+"""Most messages of a claim soon after a caller's lone one: its next waits for no bundle of another's."""
 
 _PATIENCE_SECONDS = 1.5
 """Longest time that the end of a wait may be overdue: then its connection is silent, and another one is opened."""

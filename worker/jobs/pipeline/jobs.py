@@ -141,9 +141,8 @@ class PipelineJobs:
             raise InvalidJob("expected false: the settings name no language model", "require_model")
 
     def _caller(self, request: QueryRequest, context: JobContext) -> Principal:
-        searches = self._pipeline.builder.plan(request).searches
-        corpora = [self._corpora.get(search.corpus, f"searches[{i}].corpus") for i, search in enumerate(searches)]
-        return self._corpora.caller_of_all(corpora, context)
+        targets = self._pipeline.builder.plan(request).targets
+        return self._corpora.caller_of_all([target.corpus for target in targets], context)
 
     def _respond(self, turn: _Turn) -> QueryResponse:
         chain = self._chain(turn)

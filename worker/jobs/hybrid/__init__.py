@@ -247,7 +247,7 @@ def _misread(request: HybridRequest, language: LanguageCheck, results: Sequence[
     """Return what is not of the embedder's languages; nothing where the job brings its own vector."""
     if request.vector is not None or not request.needs_vector:
         return ()
-    return language.misread(candidate.chunk.text for corpus in results for candidate in corpus.kept)
+    return language.misread(candidate.chunk.text for corpus in results for candidate in corpus.candidates)
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

@@ -210,7 +210,7 @@ class SourceBuilder:
             queries={request.name: request.text for request in requests},
             conversation=queries.reworded or queries.joined,
             legs={leg.name: leg.duration_ms for leg in legs},
-            methods={leg.name: tuple(search.method for search in leg.found or ()) for leg in legs},
+            methods={leg.name: tuple(search.method for search in leg.results or ()) for leg in legs},
             weights=weights_used(fusion, ranked, weights),
             statistics={leg.name: tuple(statistics) for leg in legs if (statistics := statistics_of(leg))},
             hyde=queries.hyde,

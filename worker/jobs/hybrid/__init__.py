@@ -191,9 +191,9 @@ class HybridRetrieval:
         """Fuse the legs of one corpus, and keep the best."""
         job = request.job
         merged = FUSIONS[request.fusion](legs, request.weights, job.rrf_k)
-        candidates, k = with_text(merged).kept, query.wanted.clamped_top_k
+        candidates, k = with_text(merged).candidates, query.wanted.clamped_top_k
         if job.diversity is not None:
-            candidates = diversified(candidates, job.diversity.relevance, job.diversity.per_document, k=k).kept
+            candidates = diversified(candidates, job.diversity.relevance, job.diversity.per_document, k=k).candidates
         weights = weights_used(request.fusion, legs, request.weights)
         return CorpusResult(query, legs, weights, merged, candidates[:k])
 

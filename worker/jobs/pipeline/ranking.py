@@ -46,7 +46,7 @@ class Ranking:
             DroppedCandidate(removal.candidate.corpus, removal.candidate.chunk.id, stage, removal.reason)
             for removal in selection.dropped
         ]
-        return dataclasses.replace(self, candidates=selection.kept, dropped=(*self.dropped, *dropped))
+        return dataclasses.replace(self, candidates=selection.candidates, dropped=(*self.dropped, *dropped))
 
     def pin(self, pinned: Sequence[Candidate]) -> Ranking:
         """Put chunks before all others; one that was dropped is dropped no more."""

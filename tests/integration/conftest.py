@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from .adopting import Site
 from .large import Large, large_corpus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from worker.cli.devstack.stack import Stack
@@ -30,6 +31,15 @@ def large(request: pytest.FixtureRequest) -> Iterator[Large]:
     """50,000 rows, on PostgreSQL 16 and 18."""
     with large_corpus(request.param) as filled:
         yield filled
+
+
+@pytest.fixture
+def open_engine(make_settings: Callable[..., Settings], database: str) -> Iterator[Callable[..., Engine]]:
+    """Opens engines on the fresh database with settings of their own."""
+    with contextlib.ExitStack() as engines:
+        yield lambda **changes: engines.enter_context(
+            contextlib.closing(Engine(make_settings(database, **changes), time.perf_counter))
+        )
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,13 +14,13 @@ from worker.core.prompting.extractive import is_refusal
 from worker.core.ranking.hyde import pooled
 from worker.core.text.lexical import embed
 from worker.inspector.text.trace import trace_as_json
-from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.integration.provider import Provider
 
+    from worker.jobs.engine import Engine
     from worker.settings import Settings
 
     MakeSettings = Callable[..., Settings]
@@ -44,19 +43,15 @@ def provider() -> Iterator[Provider]:
 
 
 @pytest.fixture
-def open_engine(make_settings: MakeSettings, database: str) -> Iterator[Callable[..., Engine]]:
-    """Opens engines on the fresh database with settings of their own."""
-    opened: list[Engine] = []
+def open_engine(open_engine: Callable[..., Engine]) -> Callable[..., Engine]:
+    """Opens engines, with a language model if there is one."""
 
     def open_(provider: Provider | None = None, **changes: Any) -> Engine:
         if provider is not None:
             changes["language_model"] = {"kind": "openai", "model": "m", "base_url": provider.url, "max_retries": 0}
-        opened.append(Engine(make_settings(database, **changes), time.perf_counter))
-        return opened[-1]
+        return open_engine(**changes)
 
-    yield open_
-    for engine in opened:
-        engine.close()
+    return open_
 
 
 @pytest.fixture

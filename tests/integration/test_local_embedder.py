@@ -30,7 +30,6 @@ from worker.core.text import lexical
 from worker.core.text.fingerprint import agree, cosines
 from worker.jobs import corpus_embedders
 from worker.jobs.context import JobContext
-from worker.jobs.engine import Engine
 from worker.model import Principal
 from worker.settings.providers import EmbedderSettings
 
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from worker.jobs.engine import Engine
     from worker.settings import Settings
 
 LOCAL = EmbedderSettings(kind="local")
@@ -204,19 +204,6 @@ def by_meaning(admin: psycopg.Connection[Any], embedder: LocalEmbedder) -> None:
     """The sample corpora, loaded by the local embedder."""
     for file in SAMPLES.values():
         load(admin, corpus_files.read(file), known(embedder))
-
-
-@pytest.fixture
-def open_engine(make_settings: Callable[..., Settings], database: str) -> Any:
-    made: list[Engine] = []
-
-    def open_(**changes: Any) -> Engine:
-        made.append(Engine(make_settings(database, **changes), time.perf_counter))
-        return made[-1]
-
-    yield open_
-    for one in made:
-        one.close()
 
 
 @pytest.mark.usefixtures("by_meaning")

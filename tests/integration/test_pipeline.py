@@ -25,7 +25,7 @@ from worker.jobs.pipeline.sources import STAGES
 from worker.jobs.pipeline.types import CorpusSearch, QueryRequest, Turn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import psycopg
 
@@ -40,20 +40,6 @@ RUN = {"subject_id": "song-1", "run_id": "r1"}
 EDIT = "UPDATE document_chunks SET text_content = %s WHERE id = %s"
 SAID = "A dried-out capacitor is the likely cause [S1]. The pump is not [S2]."
 REVOKE = "DELETE FROM document_chunks WHERE id = %s"
-
-
-@pytest.fixture
-def open_engine(make_settings: MakeSettings, database: str) -> Iterator[Callable[..., Engine]]:
-    """Opens engines on the fresh database with settings of their own."""
-    made: list[Engine] = []
-
-    def open_(**changes: Any) -> Engine:
-        made.append(Engine(make_settings(database, **changes), time.perf_counter))
-        return made[-1]
-
-    yield open_
-    for one in made:
-        one.close()
 
 
 def count(admin: Admin, table: str) -> int:

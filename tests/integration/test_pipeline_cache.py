@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import time
@@ -23,7 +22,6 @@ from worker.adapters.redis_cache import PREFIX
 from worker.core import observations
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.jobs.context import JobContext
-from worker.jobs.engine import Engine
 from worker.jobs.pipeline.sources import STAGES
 from worker.jobs.pipeline.types import QueryRequest
 from worker.jobs.principal import as_principal
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from tests.integration.provider import Provider
 
     from worker.cli.devstack.stack import Stack
+    from worker.jobs.engine import Engine
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
@@ -65,19 +64,17 @@ def provider() -> Iterator[Provider]:
 
 
 @pytest.fixture
-def open_engine(make_settings: MakeSettings, database: str, broker: redis.Redis) -> Iterator[Open]:
+def open_engine(open_engine: Open, broker: redis.Redis) -> Open:
     """Opens engines with a cache, on an emptied Redis, with settings of their own."""
     del broker
-    with contextlib.ExitStack() as opened:
 
-        def open_(model_of: Provider | None = None, **changes: Any) -> Engine:
-            model = {} if model_of is None else {"kind": "openai", "model": "m", "base_url": model_of.url}
-            changes = {"cache": ON, "language_model": {**model, "max_retries": 0}, "profiles": PROFILES, **changes}
-            engine = Engine(make_settings(database, **changes), time.perf_counter)
-            opened.callback(engine.close)
-            return engine
+    def open_(model_of: Provider | None = None, **changes: Any) -> Engine:
+        model = {} if model_of is None else {"kind": "openai", "model": "m", "base_url": model_of.url}
+        return open_engine(
+            **{"cache": ON, "language_model": {**model, "max_retries": 0}, "profiles": PROFILES, **changes}
+        )
 
-        yield open_
+    return open_
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -12,13 +11,13 @@ from tests.integration.asking import HUM, ask
 from tests.integration.provider import Fault, running
 
 from retrieval_client.errors import SettingsError
-from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.integration.provider import Billed, Provider
 
+    from worker.jobs.engine import Engine
     from worker.settings import Settings
 
     MakeSettings = Callable[..., Settings]
@@ -50,27 +49,22 @@ def writes(asked: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def open_engine(make_settings: MakeSettings, database: str, provider: Provider) -> Iterator[Callable[..., Engine]]:
+def open_engine(open_engine: Callable[..., Engine], provider: Provider) -> Callable[..., Engine]:
     """Opens engines whose language model, embedder and reranker are all the provider's."""
-    made: list[Engine] = []
 
     def open_(reranker: str = "units", batch_size: int = 64, **changes: Any) -> Engine:
         at = {"base_url": provider.url, "max_retries": 0, "timeout_seconds": 20}
-        settings = make_settings(
-            database,
+        engine = open_engine(
             language_model={**at, "kind": "openai", "model": "m"},
             embedder={**at, "kind": "openai", "model": "e", "batch_size": batch_size},
             reranker={"url": f"{provider.url}/rerank", "model": reranker},
             prices=PRICES,
             **changes,
         )
-        made.append(Engine(settings, time.perf_counter))
         provider.ledger.clear()  # at start the embedder is compared with that of the corpora
-        return made[-1]
+        return engine
 
-    yield open_
-    for one in made:
-        one.close()
+    return open_
 
 
 def took(answer: dict[str, Any]) -> Counter[tuple[Any, ...]]:

@@ -44,20 +44,14 @@ def provider() -> Iterator[Provider]:
 
 
 @pytest.fixture
-def open_engine(make_settings: MakeSettings, database: str, provider: Provider) -> Iterator[Callable[..., Engine]]:
+def open_engine(open_engine: Callable[..., Engine], provider: Provider) -> Callable[..., Engine]:
     """Opens engines that ask the provider, with settings of their own."""
-    made: list[Engine] = []
 
     def open_(model: str = "m", timeout_seconds: float = 5, **changes: Any) -> Engine:
         server = {"kind": "openai", "model": model, "base_url": provider.url, "max_retries": 0}
-        language_model = {**server, "timeout_seconds": timeout_seconds}
-        settings = make_settings(database, language_model=language_model, **changes)
-        made.append(Engine(settings, time.perf_counter))
-        return made[-1]
+        return open_engine(language_model={**server, "timeout_seconds": timeout_seconds}, **changes)
 
-    yield open_
-    for one in made:
-        one.close()
+    return open_
 
 
 @pytest.fixture

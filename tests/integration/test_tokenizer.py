@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from tests.integration.asking import HUM, ask
@@ -13,12 +12,12 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from retrieval_client.errors import SettingsError
 from worker.adapters.providers.tokenizer import token_counter
 from worker.core.prompting.context import ESTIMATE
-from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
+    from worker.jobs.engine import Engine
     from worker.settings import Settings
 
 SAID = "The hum on channel 18 is that of a dried-out capacitor."
@@ -87,19 +86,6 @@ def test_without_its_package_the_start_says_what_to_install(file: Path, monkeypa
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(SettingsError, match=r"pip install 'retrieval-worker\[tokenizer\]'"):
         token_counter(str(file))
-
-
-@pytest.fixture
-def open_engine(make_settings: Callable[..., Settings], database: str) -> Iterator[Callable[..., Engine]]:
-    made: list[Engine] = []
-
-    def open_(**changes: Any) -> Engine:
-        made.append(Engine(make_settings(database, **changes), time.perf_counter))
-        return made[-1]
-
-    yield open_
-    for one in made:
-        one.close()
 
 
 def test_a_budget_holds_what_the_counter_says(

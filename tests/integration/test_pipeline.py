@@ -482,6 +482,8 @@ def test_only_whole_sources_that_fit_the_budget_get_a_label(
     assert len(answer["package"]["context_block"].encode()) <= 4 * 400
     labelled = {label["chunk_id"] for label in labels.values()}
     beyond = {chunk_id for (_, chunk_id), reason in leavers(answer).items() if reason == "beyond budget"}
+    (warning,) = answer["trace"]["warnings"]
+    assert warning.startswith(f"context: {len(beyond)} of ")
     assert beyond == {*ids(answer)} - labelled
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.prompting.evidence import LENGTH, LONGEST, SHARED, evidence, shares_of_words
+from worker.core.prompting.evidence import LENGTH, LONGEST, SHARED, evidence, missing_codes, shares_of_words
 from worker.settings.providers import LEAST_EVIDENCE, EmbedderSettings
 
 TABLES = Path(__file__).parents[3] / "benchmarks" / "results" / "no_answer.md"
@@ -42,17 +42,31 @@ def test_one_source_must_be_near_and_have_the_words() -> None:
         "INC-4711は何ですか",
         "0x6C79?",
         "10.20.30.40",
+        "Is 4.2.2 out?",
+        "What is VLAN 122 for?",
+        "the invoice 2024-0118",
+        "Was ist АБ-19?",
     ],
 )
 def test_a_source_without_the_code_that_is_asked_for_is_no_evidence(question: str) -> None:
     """However near it is; one that names it, in any writing, is, also in a conversation about another one."""
-    near, named = "Ticket INC-4712: the printer jams.", "Ticket INC/4711, 0x6c79, 10.20.30.40/24: the printer jams."
+    near = (
+        "Ticket INC-4712, INC-47110, INC-4711-B, step 4711, x0x6C790, 110.20.30.40, 4.2.20, 14.2.2, VLAN 1220, "
+        "2024-01181, АБ-190: the printer jams."
+    )
+    named = "Ticket INC/4711, 0x6c79, 10.20.30.40/24, v4.2.2, vlan-122, 2024-0118, аб 19: the printer jams."
     assert evidence([question], [near, near], [0.9, 0.9]) == -1
     assert evidence([question, f"INC-4712? {question}"], [near], [0.9]) == -1
     assert evidence([question], [near, named], [0.9, 0.5]) == evidence([question], [named, near], [0.5, 0.1]) > 0
 
 
-@pytest.mark.parametrize("question", ["a 12mm bolt", "in 1958", "2025-05-01", "at 10:15", "铝带3号", "12"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        *("a 12mm bolt", "in 1958", "2025-05-01", "at 10:15", "铝带3号", "12", "01.05.2025", "1.000.000 sold"),
+        *("from 2019-2020", "in AD 79", "for EUR 50", "WHO WON IN 1950?"),
+    ],
+)
 def test_amounts_dates_and_other_alphabets_are_no_codes(question: str) -> None:
     """Sources say them in other ways."""
     assert evidence([question], [NEAR], [0.5]) > 0
@@ -98,3 +112,10 @@ def test_the_least_evidence_of_a_model_is_the_measured_one(model: str) -> None:
     assert EmbedderSettings(kind="local", folder=model).evidence_wanted == LEAST_EVIDENCE[model]
     assert EmbedderSettings(kind="local", folder=model, least_evidence=0.5).evidence_wanted == 0.5
     assert EmbedderSettings(kind="openai", folder=model).evidence_wanted is None
+
+
+def test_codes_that_no_source_names_are_told() -> None:
+    """Each of several; a source names one in any writing."""
+    sources = ["E4010: overheated.", "Fault E-40120 in step 12."]
+    assert missing_codes("Do E-4010, E 4012 and E-4012 differ?", sources) == ["e-4012"]
+    assert missing_codes("Does it hum?", sources) == []

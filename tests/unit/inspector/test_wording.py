@@ -59,8 +59,8 @@ def test_a_quote_that_differs_is_amber_and_one_that_is_not_there_red() -> None:
         ("It hums at 50 Hz. [S1] It burns today. [S1]", "1 of 2 sentences copied word for word, the truth"),
         ("It burns today. [S1]", "Not copied from the sources"),
         ("It hums at 50 Hz.", "Not copied from the sources"),
-        ("No answer to this question was found in the sources.", "No sentence of the sources was near enough"),
-        (doubted("It hums at 50 Hz. [S1]"), "No sentence of the sources was near enough"),
+        ("No answer to this question was found in the sources.", "There is not enough evidence"),
+        (doubted("It hums at 50 Hz. [S1]"), "There is not enough evidence"),
         ("", "Not compared with the sources"),
     ],
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from retrieval_client.errors import SettingsError
-from worker.core.text.legibility import LETTERS_PER_TOKEN, WordPieces, is_illegible, natural_words
+from worker.core.text.legibility import LETTERS_PER_TOKEN, WordPieces, is_illegible, is_other_script, natural_words
 from worker.core.text.pooling import mean_of_windows, pooled
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ class OnnxEncoder:
 
     def misreads(self, text: str) -> bool:
         """Return whether the vocabulary lacks a text's words; of a long text, those of the longest input decide."""
-        if not self._is_english:
-            return False
+        if not self._is_english or is_other_script(text):
+            return self._is_english
         words = " ".join(natural_words(text))
         encoded = self._tokenizer.encode(words, add_special_tokens=False)
         unknown_token = self._tokenizer.token_to_id("[UNK]")

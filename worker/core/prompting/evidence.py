@@ -13,8 +13,8 @@ import math
 from typing import TYPE_CHECKING
 
 from worker.core.ranking.bm25 import idf
-from worker.core.text.codes import codes, without_marks
-from worker.core.text.terms import terms
+from worker.core.text.codes import codes, named
+from worker.core.text.terms import search_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,13 +50,23 @@ def evidence(questions: Iterable[str], texts: Sequence[str], similarities: Seque
     """
     question, *wider = questions
     question_codes = codes(question)
-    names = [not question_codes or any(code in without_marks(text) for code in question_codes) for text in texts]
+    names = [not question_codes or bool(named(text, question_codes)) for text in texts]
     return max(_evidence(version, texts, similarities, names) for version in (question, *wider))
+
+
+def missing_codes(question: str, texts: Iterable[str]) -> list[str]:
+    """Return the codes of a question that no source names, as a reader knows them.
+
+    >>> missing_codes("Do E-4010 and E-4012 differ?", ["E-4010: overheated.", "E-4013: no water."])
+    ['e-4012']
+    """
+    wanted = codes(question)
+    return sorted("-".join(code) for code in wanted.difference(*(named(text, wanted) for text in texts)))
 
 
 def _evidence(question: str, texts: Sequence[str], similarities: Sequence[float], names: Sequence[bool]) -> float:
     sources = zip(similarities, shares_of_words(question, texts), names, strict=True)
-    length = min(len({*terms(question)}), LONGEST)
+    length = min(len({*search_terms(question)}), LONGEST)
     return max(
         round(similarity + SHARED * share - LENGTH * length, _PLACES) if is_named else -1.0
         for similarity, share, is_named in sources
@@ -69,7 +79,7 @@ def shares_of_words(question: str, texts: Sequence[str]) -> list[float]:
     >>> shares_of_words("ribbon", ["A ribbon", "Brass"]), shares_of_words("who?", ["A ribbon"])
     ([1.0, 0.0], [0.0])
     """
-    words = [frozenset(terms(text)) for text in texts]
-    weights = idf(sorted({*terms(question)}), [*words, *[frozenset[str]()] * UNSEEN_TEXTS])
+    words = [frozenset(search_terms(text)) for text in texts]
+    weights = idf(sorted({*search_terms(question)}), [*words, *[frozenset[str]()] * UNSEEN_TEXTS])
     everything = math.fsum(weights.values()) or 1.0
     return [round(math.fsum(weights[word] for word in weights.keys() & of) / everything, _PLACES) for of in words]

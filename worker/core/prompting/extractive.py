@@ -4,7 +4,8 @@ Offline and deterministic, with no model run: words decide between sentences, th
 
 A sentence's relevance is the weight of the question's terms in it, plus half the weight of those that only what it is
 read with has (its title, its headings, the sentence before it), as a share of the weight of all the question's terms. A
-term's weight is its idf over the sentences (`core.ranking.bm25.idf`). The score is relevance plus 1 / (2 * rank of the
+code of the question is one more term (`core.text.codes`). A term's weight is its idf over the sentences
+(`core.ranking.bm25.idf`). The score is relevance plus 1 / (2 * rank of the
 source); half of it where the sentence is not whole (`core.text.units`). A heading is read with what follows it, and
 never quoted.
 """
@@ -18,14 +19,17 @@ from typing import TYPE_CHECKING
 
 from worker.core.citations.statements import read_statements, without_marker
 from worker.core.ranking.bm25 import idf, scores
-from worker.core.text.terms import terms
+from worker.core.text.codes import codes, named
+from worker.core.text.terms import search_terms
 from worker.core.text.units import units
 from worker.core.text.words import WORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from worker.core.prompting.context import LabelledSource, Source
+    from worker.core.text.codes import Code
 
 NAME, VERSION = "extractive", "2"
 
@@ -199,9 +203,11 @@ def _repeats(sentence: _Sentence, quoted: Sequence[_Sentence]) -> bool:
 
 def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]:
     """Return the sentences with their scores, best first."""
-    by_source = [[*_sentences(i, one.source)] for i, one in enumerate(sources)]
+    wanted = codes(question)
+    by_source = [[*_sentences(i, one.source, wanted)] for i, one in enumerate(sources)]
     contents = [sentence.terms for sentences in by_source for sentence in sentences]
-    weights = idf(sorted({*terms(question)}), [*contents, *[frozenset[str]()] * UNSEEN_SENTENCES])
+    asked = {*search_terms(question), *map("".join, wanted)}
+    weights = idf(sorted(asked), [*contents, *[frozenset[str]()] * UNSEEN_SENTENCES])
     ranked = [
         sentence
         for sentences, one in zip(by_source, sources, strict=True)
@@ -217,19 +223,20 @@ def _says_enough(sentence: _Sentence) -> bool:
     return words >= (FEWEST_IN_ROWS if sentence.paragraph is None else FEWEST_WORDS)
 
 
-def _sentences(index: int, source: Source) -> Iterator[_Sentence]:
+def _sentences(index: int, source: Source, wanted: AbstractSet[Code] = frozenset()) -> Iterator[_Sentence]:
     for place, unit in enumerate(units(source.text)):
         line = source.text[unit.start : unit.end]
         text = without_marker(line)
         paragraph = None if unit.is_row else unit.paragraph
         is_sentence = unit.is_whole and not unit.is_row
         is_heading = unit.is_heading or (line in {source.title, source.heading} and not is_sentence)
-        yield _Sentence(index, place, paragraph, text, frozenset(terms(text)), unit.is_whole, is_heading)
+        content = frozenset(search_terms(text)).union(map("".join, named(text, wanted)))
+        yield _Sentence(index, place, paragraph, text, content, unit.is_whole, is_heading)
 
 
 def _scored(sentences: Iterable[_Sentence], heading: str, weights: Mapping[str, float]) -> Iterator[_Sentence]:
     """Yield the sentences of a source with their scores, in linear time: the heading is read once."""
-    above = weights.keys() & terms(heading)
+    above = weights.keys() & search_terms(heading)
     weight_above = _weight(above, weights)
     everything = _weight(weights, weights) or 1.0
     terms_before, is_introduced = frozenset[str](), False

@@ -1,32 +1,105 @@
-"""Codes in a text, such as `INC-4711`: names that no other wording stands for."""
+"""Codes in a text, such as `INC-4711`, `ISO 9001` or `4.2.1`: names that no other wording stands for.
+
+A code is its pieces, each of letters or of digits, however they are joined: `INC-4711`, `inc 4711` and `INC4711` are
+one. A text names a code where its pieces stand in a row and nothing makes them part of a longer one: `E-401` is named
+neither by `E-4010` nor by `E-401-B`.
+"""
 
 from __future__ import annotations
 
 import re
+from itertools import islice
+from typing import TYPE_CHECKING
 
-from worker.core.text.words import folded
+from worker.core.text.normal_forms import normal_form
+from worker.core.text.words import STOP_WORDS
 
-# A run with a letter before a digit (`INC-4711`, `v7.3`, `0x6C79`) or of four numbers (`10.20.30.40`), neither amount
-# (`12mm`) nor date. In other alphabets than this one, endings or whole sentences would follow without a blank.
-_RUN = re.compile(r"[a-z0-9][a-z0-9._/:-]*+")
-_IS_CODE = re.compile(r"[^a-z]*+[a-z]\D*+\d|(?:\d++[._/:-]){3}\d")
-_MARKS = re.compile(r"[\W_]++")
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+Code = tuple[str, ...]
+"""Pieces of a code, folded."""
+
+MOST = 16
+"""Codes of a text that are looked for: each costs time over every source."""
+
+# Latin, Greek, Cyrillic. In other scripts endings or whole sentences follow without a blank.
+_LETTERS = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u03ff\u0400-\u04ff"
+_RUN = re.compile(rf"[{_LETTERS}0-9][{_LETTERS}0-9._/:-]*+")
+_DATES_AND_AMOUNTS = re.compile(r"\d{1,2}\.\d{1,2}\.\d{4}|\d{1,3}(?:\.\d{3})+|(?:1\d|20)\d\d-(?:1\d|20)\d\d")
+_IS_CODE = re.compile(
+    rf"[^{_LETTERS}]*+[{_LETTERS}]\D*+\d"  # a letter before a digit: `INC-4711`, `v7.3`, `0x6C79`; no amount (`12mm`)
+    r"|\d++(?:\.\d++){2}"  # a version or an address: `4.2.1`, `10.20.30.40`
+    r"|(?:\d++[._/:-]){3}\d"
+    r"|\d{3,}+-\d{3,}+$"  # `2024-0118`
+)
+_CAPITALS = re.compile(r"(?<![^\W_])([A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f]{1,6}) (\d{2,}(?:-\d+)*)")
+_NO_NAMES = STOP_WORDS | {"ad", "bc", "ce", "bce", "am", "pm", "usd", "eur", "gbp", "chf"}
+"""Words in capitals before a number that are no code with it."""
+
+_PIECE = re.compile(rf"[{_LETTERS}]+|[^\W\d_{_LETTERS}]+|\d+")
+_JOINS = re.compile(r"[._/:-]?+| ")
+_CONTINUES = {"", "-", ".", "_"}
+_LONGEST_SUFFIX = 2
+"""Letters of a piece that makes a code a longer one, as B in `E-401-B`; a word joined to a code does not."""
 
 
-def codes(text: str) -> frozenset[str]:
-    """Return the codes that a text names, folded, without marks.
+def codes(text: str) -> frozenset[Code]:
+    """Return the first codes that a text names, at most `MOST`, folded.
 
     >>> sorted(codes("Is INC-4711 older than v7.3, the 12mm bolt at 10.20.30.40 or 2025-05-01?"))
-    ['10203040', 'inc4711', 'v73']
+    [('10', '20', '30', '40'), ('7', '3'), ('inc', '4711')]
     """
-    runs = _RUN.findall(folded(text, "NFKC"))
-    return frozenset(without_marks(run) for run in runs if _IS_CODE.match(run))
+    text = normal_form("NFKC", text)
+    runs = [run for run in _RUN.findall(text) if _IS_CODE.match(run) and not _DATES_AND_AMOUNTS.fullmatch(run)]
+    if text != text.upper():
+        runs += [" ".join(match) for match in _CAPITALS.findall(text) if match[0].casefold() not in _NO_NAMES]
+    return frozenset(islice(dict.fromkeys(_pieces(run) for run in runs), MOST))
 
 
-def without_marks(text: str) -> str:
-    """Return the folded letters and digits of a text, in one run, among which a code is found in any writing.
+def named(text: str, wanted: Iterable[Code]) -> frozenset[Code]:
+    """Return the codes of ``wanted`` that a text names, in any writing; linear in the text.
 
-    >>> without_marks("Ticket INC 4711:")
-    'ticketinc4711'
+    >>> sorted(named("Tickets INC 4711, INC-47110 and step 12", [("inc", "4711"), ("inc", "47"), ("p", "12")]))
+    [('inc', '4711')]
     """
-    return _MARKS.sub("", folded(text, "NFKC"))
+    by_first: dict[str, list[Code]] = {}
+    for code in wanted:
+        by_first.setdefault(code[0], []).append(code)
+    if not by_first:
+        return frozenset()
+    text = normal_form("NFKC", text).casefold()
+    places = [(match[0], match.start(), match.end()) for match in _PIECE.finditer(text)]
+    return frozenset(
+        code
+        for i, (piece, _, __) in enumerate(places)
+        for code in by_first.get(piece, ())
+        if _stands_at(code, i, places, text)
+    )
+
+
+def _stands_at(code: Code, i: int, places: list[tuple[str, int, int]], text: str) -> bool:
+    end = i + len(code)
+    if tuple(piece for piece, _, __ in places[i:end]) != code:
+        return False
+    joins = (text[places[j][2] : places[j + 1][1]] for j in range(i, end - 1))
+    return (
+        all(_JOINS.fullmatch(join) for join in joins)
+        and not (i > 0 and places[i - 1][0] != "v" and _extends(places, text, i - 1, i - 1, code))
+        and not (end < len(places) and _extends(places, text, end - 1, end, code))
+    )
+
+
+def _extends(places: list[tuple[str, int, int]], text: str, left: int, beside: int, code: Code) -> bool:
+    """Return whether the piece at ``beside``, joined at ``left`` to the next one, makes a code longer."""
+    piece, join = places[beside][0], text[places[left][2] : places[left + 1][1]]
+    if join not in _CONTINUES:
+        return False
+    is_script = piece.isascii() or not all(part.isascii() for part in code)
+    return piece.isdigit() or (len(piece) <= _LONGEST_SUFFIX and is_script)
+
+
+def _pieces(run: str) -> Code:
+    """Return the pieces of a code, without the v of a version."""
+    pieces = tuple(_PIECE.findall(run.casefold()))
+    return pieces[1:] if pieces[0] == "v" and pieces[1:2] and pieces[1].isdigit() else pieces

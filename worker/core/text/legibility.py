@@ -25,6 +25,8 @@ FOREIGN_SHARE = 0.25
 """Share of illegible chunks from which a corpus is reported: of English ones 0 to 0.13, of others 0.58 to 1."""
 
 _MARKS = ".,;:!?()[]{}\"'`*_<>-"
+_LATIN = re.compile("[A-Za-z\u00c0-\u024f]+")
+_OTHER_LETTERS = re.compile("[^\\W\\d_A-Za-z\u00c0-\u024f]+")
 _LETTERS = re.compile(r"[^\W\d_]+")
 
 
@@ -50,6 +52,16 @@ def natural_words(text: str) -> list[str]:
         elif word.isalpha() and word[1:].islower() | (len(word) == 1):
             words.append(word)
     return words
+
+
+def is_other_script(text: str) -> bool:
+    """Return whether most letters of a text are of no script that English is written in.
+
+    >>> is_other_script("Что значит E-4012?"), is_other_script("What does ошибка mean?")
+    (True, False)
+    """
+    latin, others = (sum(map(len, letters.findall(text))) for letters in (_LATIN, _OTHER_LETTERS))
+    return others > latin
 
 
 def is_illegible(words: Sequence[WordPieces]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from worker.core.text.normal_forms import normal_form
 from worker.core.text.words import STOP_WORDS, folded
 
 UNSPACED = (
@@ -13,6 +14,7 @@ UNSPACED = (
 )
 """Characters of scripts without spaces between words, for a regular expression; each is a term."""
 
+_ACCENTS = re.compile("[\u0300-\u036f]++")
 _TERM = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]++")
 
 
@@ -32,6 +34,15 @@ def stem(word: str) -> str:
 
 # Stemming is most of the work, and words recur; the cache changes no result.
 _stem = lru_cache(maxsize=4096)(stem)
+
+
+def search_terms(text: str) -> list[str]:
+    """Return the terms of a text without accents, as full-text search compares words.
+
+    >>> search_terms("Motörheads Café"), search_terms("motorhead cafe")
+    (['motorhead', 'caf'], ['motorhead', 'caf'])
+    """
+    return terms(text if text.isascii() else _ACCENTS.sub("", normal_form("NFD", text)))
 
 
 def terms(text: str) -> list[str]:

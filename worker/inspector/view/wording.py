@@ -134,8 +134,8 @@ def wording(answer: AnswerText) -> str:
     """Return the sentence that says how much of an answer is copied from its sources, and that no more is known."""
     if answer.is_refusal:
         return (
-            "No sentence of the sources was near enough to the question to answer it. "
-            "That does not show that the sources have no answer."
+            "There is not enough evidence that the sources answer the question. "
+            "That does not show that they have no answer."
         )
     if not answer.sentences:
         return f"Not compared with the sources, because it has no sentence; {NOT_JUDGED}."

@@ -14,7 +14,7 @@ from worker.core.citations.answering import check_answer
 from worker.core.prompting import extractive
 from worker.core.prompting.context import LabelledSource
 from worker.core.prompting.costs import Bill
-from worker.core.prompting.evidence import evidence
+from worker.core.prompting.evidence import evidence, missing_codes
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.core.text.headings import Headings
 from worker.jobs.pipeline.queries import CONVERSATION, DENSE, OF_THE_QUESTION
@@ -120,7 +120,8 @@ class Executor:
         texts = {label: _text_of(found) for label, found in sources.items()}
         report = check_answer(text, texts, self._accepted)
         models = {**package.trace.models, "language_model": f"{answerer.provider} {answerer.name}"}
-        trace = dataclasses.replace(package.trace, models=models)
+        warnings = (*package.trace.warnings, *self._missing(package, sources))
+        trace = dataclasses.replace(package.trace, models=models, warnings=warnings)
         package = dataclasses.replace(package, costs=(*package.costs, *bill.entries), trace=trace)
         headings = Headings(text) if mode.sections else None
         response = QueryResponse(
@@ -183,13 +184,19 @@ class Executor:
         ]
         answerer = Answerer(Extractive.provider, Extractive.name)
         questions = [package.request.question, *filter(None, [package.trace.conversation])]
-        is_near = self._is_near(package, questions, shown, [*sources.values()])
+        is_near = not self._missing(package, sources) and self._is_near(package, questions, shown, [*sources.values()])
         if is_near is not False:
             said = _said(questions, shown, with_code=mode.show_context, is_near=is_near is True)
             if said != extractive.NO_ANSWER:
                 return said, answerer
         nearest = _said(questions, shown, with_code=mode.show_context, is_near=True, most_sentences=1)
         return extractive.doubted(nearest), answerer
+
+    def _missing(self, package: ContextPackage, sources: Mapping[str, Candidate | RemoteSource]) -> list[str]:
+        """Return a warning for codes of the question that no source names, if there are any."""
+        texts = [extractive.whole_text(source_of(found, self._paths)) for found in sources.values()]
+        missing = missing_codes(package.request.question, texts)
+        return [f"answer: no source names {', '.join(missing)}"] if missing else []
 
     def _is_near(
         self,

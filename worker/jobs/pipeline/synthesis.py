@@ -71,7 +71,8 @@ def synthesize(
     return with_context(package, mode, paths, counter)
 
 
-NONE_FITS = "context: no source fits into the budget"
+BUDGET = "into the budget"
+NONE_FITS = f"context: no source fits {BUDGET}"
 FORGOTTEN = "chain: reset, the provider no longer stores the previous answer"
 
 
@@ -124,9 +125,12 @@ def with_context(
         for source in context.left_out
     ]
     earlier = tuple(candidate for candidate in package.trace.left if candidate.stage != "context")
-    warnings = tuple(warning for warning in package.trace.warnings if warning != NONE_FITS)
+    warnings = [warning for warning in package.trace.warnings if not warning.endswith(BUDGET)]
+    beyond_budget = sum(source.reason == "beyond budget" for source in context.left_out)
     if sources and not context.labelled:
-        warnings = (*warnings, NONE_FITS)
+        warnings.append(NONE_FITS)
+    elif beyond_budget:
+        warnings.append(f"context: {beyond_budget} of {len(sources)} sources don't fit {BUDGET}")
     return dataclasses.replace(
         package,
         source_labels={source.label: names[source.index] for source in context.labelled},
@@ -135,7 +139,7 @@ def with_context(
             package.trace,
             left=(*earlier, *dropped),
             models={**package.trace.models, "tokens": counter.name},
-            warnings=warnings,
+            warnings=tuple(warnings),
         ),
     )
 

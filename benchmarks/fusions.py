@@ -140,7 +140,7 @@ def cut(legs: Sequence[RankedLeg], depth: int) -> list[RankedLeg]:
         own = {identity(one) for one in leg.candidates[:depth]}
         others = {chunk: score for chunk, score in leg.score_list.known.items() if chunk in kept - own}
         shallow.append(
-            dataclasses.replace(leg, candidates=leg.candidates[:depth], scores=leg.scores[:depth], others=others)
+            dataclasses.replace(leg, candidates=leg.candidates[:depth], scores=leg.scores[:depth], unlisted=others)
         )
     return shallow
 

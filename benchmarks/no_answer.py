@@ -107,8 +107,8 @@ def _without_answer(one: Asked) -> Asked:
         pairs = zip(leg.candidates, leg.scores, strict=True)
         kept = [pair for pair in pairs if pair[0].chunk.id not in one.query.grades]
         candidates, scores = zip(*kept, strict=True) if kept else ((), ())
-        others = {chunk: score for chunk, score in leg.others.items() if chunk[1] not in one.query.grades}
-        legs.append(dataclasses.replace(leg, candidates=candidates, scores=scores, others=others))
+        others = {chunk: score for chunk, score in leg.unlisted.items() if chunk[1] not in one.query.grades}
+        legs.append(dataclasses.replace(leg, candidates=candidates, scores=scores, unlisted=others))
     return dataclasses.replace(one, legs=tuple(legs))
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import secrets
 import signal
 import sys
 import time
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path  # noqa: TC003 -- typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +25,7 @@ from chaos.stage import RunOptions
 from retrieval_client.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from chaos.run import Outcome
 
@@ -97,7 +99,10 @@ def run(
     write: Annotated[Path | None, typer.Option("--report", help="file for the tables; the plot goes beside it")] = None,
     logs: Annotated[Path | None, typer.Option(help="keep the workers' logs in this folder", file_okay=False)] = None,
     into: Annotated[
-        Path | None, typer.Option(help="append each run's numbers to this file, and print the sum of all in it")
+        Path | None,
+        typer.Option(
+            help="append each run's numbers to this file, and print the sum of all in it; seeds in it are not run again"
+        ),
     ] = None,
     histories: Annotated[
         Path | None, typer.Option(help="write each run's history into this folder", file_okay=False)
@@ -128,7 +133,7 @@ def run(
             histories and histories / f"{name}-{number}.jsonl",
             into,
         )
-        for number in series(seed, seeds)
+        for number in series(seed, seeds, report.seeds(into) if into else ())
         for name in ([*PATIENCE] if stock else [transport])
     ]
     if is_series:
@@ -164,14 +169,17 @@ def exit_code(outcome: Outcome) -> int:
     return TOO_IDLE if outcome.too_idle else 0
 
 
-def series(seed: int | None, count: int) -> list[int]:
+def series(seed: int | None, count: int, run_before: Collection[int] = ()) -> list[int]:
     """Return the seeds of several runs: the given or a random one; of several, one that once found a fault is first.
 
-    >>> series(7, 1), series(7, 3)
-    ([7], [423727, 7, 8])
+    >>> series(7, 1), series(7, 3), series(7, 3, [423727, 8])
+    ([7], [423727, 7, 8], [7, 9, 10])
     """
     first_seed = secrets.randbelow(10**6) if seed is None else seed
-    return [first_seed] if count == 1 else [FOUND_ONCE, *range(first_seed, first_seed + count - 1)]
+    if count == 1:
+        return [first_seed]
+    new_seeds = (number for number in chain([FOUND_ONCE], itertools.count(first_seed)) if number not in run_before)
+    return [*islice(new_seeds, count)]
 
 
 def chosen(seed: int | None) -> int:

@@ -184,6 +184,12 @@ def append(outcome: Outcome, file: Path) -> None:
         runs.write(json.dumps(run_numbers) + "\n")
 
 
+def seeds(file: Path) -> set[int]:
+    """Return the seeds of the runs in a file; of one that is not there, none."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return {json.loads(line)["seed"] for line in lines}
+
+
 def total(file: Path) -> str:
     """Return the sum of all runs in a file.
 

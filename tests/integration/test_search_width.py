@@ -261,13 +261,23 @@ def test_a_large_corpus_wants_a_denser_index(on: Stage) -> None:
         on.admin.execute(size, before)
 
 
-def test_the_limits_of_an_iterative_scan_are_named(on: Stage) -> None:
-    """Memory for fewer rows than it may look at, and fewer rows than it needs."""
-    (memory,) = {*advice(on, **searching(on, scan_mem_multiplier=1.0))} - {*advice(on)}
-    assert memory.endswith("search.scan_mem_multiplier = 4")
-    (rows,) = {*advice(on, **searching(on, max_scan_tuples=1000, over_fetch=1000))} - {*advice(on)}
-    assert int(rows.rpartition(" ")[2]) == pytest.approx(1000 * ROWS**0.5 / 15, rel=0.02)
-    assert advice(on, **searching(on, scan_mem_multiplier=4.0)) == advice(on)
+def test_an_iterative_scan_reaches_as_far_as_callers_need_and_has_memory_for_it(on: Stage) -> None:
+    """At least 40,000 rows; further for a caller who sees just too much for exact search."""
+    limits = (
+        b"SELECT current_setting('hnsw.max_scan_tuples')::float, current_setting('hnsw.scan_mem_multiplier')::float"
+    )
+    (query,) = on.dataset.queries(1)
+
+    def scan_limits(**search: Any) -> tuple[float, float]:
+        statements = VectorSearch(on.corpus(**search), query, 15, NO_FILTERS).statements()
+        *_, ((tuples, memory),) = on.database.read(on.caller(100), [*statements, (limits, {})], corpora=[CORPUS])
+        return tuples, memory
+
+    work_mem = 4 * 2**20
+    assert scan_limits() == (40_000, np.ceil(40_000 * 340 / work_mem))
+    tuples, memory = scan_limits(over_fetch=1000, narrow_factor=0.5)
+    assert tuples == pytest.approx(2000 * ROWS**0.5, rel=0.02)
+    assert memory == np.ceil(tuples * 340 / work_mem)
 
 
 def test_a_calibration_that_the_corpus_has_outgrown_is_named(on: Stage) -> None:

@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import pytest
+from tests.loops import each
 
 import retrieval_client
 import worker
@@ -130,13 +130,13 @@ def test_the_sources_are_found() -> None:
     }
 
 
-@pytest.mark.parametrize("name", ["worker.model", "retrieval_client.errors"])
+@each(["worker.model", "retrieval_client.errors"])
 def test_the_vocabulary_imports_nothing_of_ours(name: str) -> None:
     """Every layer speaks the same nouns, so they stand below all."""
     assert ours(name) == set()
 
 
-@pytest.mark.parametrize("name", sorted(within("core")))
+@each(sorted(within("core")))
 def test_the_core_is_pure(name: str) -> None:
     """Stdlib, numpy and base64, the vocabulary and itself: no clock, no randomness, no logging, no I/O."""
     allowed = {"worker.model", *PURE_OF_THE_CLIENT} | within("core")
@@ -157,7 +157,7 @@ def test_one_module_of_the_core_asks_the_unicode_data_of_the_interpreter() -> No
     assert users_of("unicodedata") & within("core") == {"worker.core.text.unicode_data"}
 
 
-@pytest.mark.parametrize("name", sorted(CLIENT_SOURCES))
+@each(sorted(CLIENT_SOURCES))
 def test_the_client_imports_nothing_of_the_worker(name: str) -> None:
     """A distribution of its own: Redis, pydantic, and what only who asks for it needs."""
     packages = {imported.split(".")[0] for imported in imports(name)}
@@ -170,7 +170,7 @@ def in_client(name: str) -> str:
     return [*name.split("."), "retrieval_client"][1]
 
 
-@pytest.mark.parametrize("name", sorted(CLIENT_SOURCES))
+@each(sorted(CLIENT_SOURCES))
 def test_the_client_has_one_direction(name: str) -> None:
     """Errors and hashes below the contract, this below connections, these below what speaks to Redis."""
     for imported in ours(name):
@@ -193,7 +193,7 @@ def test_the_contract_can_be_used_without_the_client() -> None:
     assert others == {"retrieval_client.errors", "retrieval_client.hashing", "retrieval_client.json_values"}
 
 
-@pytest.mark.parametrize("name", sorted(within("adapters")))
+@each(sorted(within("adapters")))
 def test_adapters_know_nobody_above_them(name: str) -> None:
     """Postgres and embedding servers are used by the engine, and know nothing of tasks or the command line."""
     below = within("model", "settings", "core", "adapters") | CLIENT_SOURCES.keys()
@@ -235,7 +235,7 @@ def packages_imported(source: str) -> set[str]:
     return {name.split(".")[0] for name in names}
 
 
-@pytest.mark.parametrize("folder", FOREIGN)
+@each(FOREIGN)
 def test_no_test_imports_a_benchmark_and_the_worker_imports_neither(folder: str) -> None:
     """Tests and benchmarks share `synthetic`, which imports neither."""
     home = ROOT.parent / folder
@@ -258,7 +258,7 @@ def test_every_module_has_its_place() -> None:
     assert {top(name) for name in WORKER_SOURCES - {"worker"}} - RANK.keys() == set()
 
 
-@pytest.mark.parametrize("name", sorted(WORKER_SOURCES - {"worker"}))
+@each(sorted(WORKER_SOURCES - {"worker"}))
 def test_nothing_imports_up(name: str) -> None:
     """One direction: a module knows what stands below it, and its own package."""
     up = {
@@ -275,7 +275,7 @@ def part(name: str) -> str:
     return parts[2] if len(parts) > 3 else ""
 
 
-@pytest.mark.parametrize("name", sorted(within("core")))
+@each(sorted(within("core")))
 def test_the_core_has_one_direction(name: str) -> None:
     """Text below ranking and citations, these below prompting."""
     rank = {folder: place for place, layer in enumerate(CORE_LAYERS) for folder in layer}
@@ -318,9 +318,7 @@ def docstrings(source: str) -> list[str]:
     return [ast.get_docstring(node) or "" for node in ast.walk(_tree(source)) if isinstance(node, documented)]
 
 
-@pytest.mark.parametrize(
-    "folder", ["benchmarks", "chaos", "client", "docs", "examples", "synthetic", "tests", "worker"]
-)
+@each(["benchmarks", "chaos", "client", "docs", "examples", "synthetic", "tests", "worker"])
 def test_a_docstring_begins_with_a_verb_or_a_noun(folder: str) -> None:
     """No docstring begins with "What" or "Whatever", which leaves the subject unsaid."""
     home = ROOT.parent / folder

@@ -9,10 +9,12 @@ import json
 import pkgutil
 import re
 import shlex
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.loops import each
 from typer.main import get_command
 
 import reference_pages
@@ -31,7 +33,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted({*DOCS.rglob("*.md"), *ROOT.glob("*.md")})
 PLACE = re.compile(r"<!-- generated: ([\w/]+) -->")
 SETTINGS = [setting for table in settings.tables() for setting in table.settings]
-COMMANDS = list(commands.commands())
+COMMANDS = [command for command in commands.commands() if not command.group]
+name_of = attrgetter("name")
 BENCHMARKS = {DOCS / f"{name}.md" for name in ("performance", "quality", "reliability")}
 """Pages of measurements: they may be longer, and full of numbers."""
 
@@ -61,6 +64,11 @@ def written(page: Path) -> str:
     return re.sub(r"\]\([^)]*\)", "]", text)
 
 
+def place(page: Path) -> str:
+    """Where a page stands in the repository."""
+    return str(page.relative_to(ROOT))
+
+
 def words(text: str) -> int:
     """How many words a text has; a name such as `a.b/c` is one."""
     return len(WORD.findall(text))
@@ -79,7 +87,7 @@ def test_the_documentation_stays_short() -> None:
     assert in_tables <= total / 10
 
 
-@pytest.mark.parametrize("page", sorted({*PAGES} - BENCHMARKS), ids=lambda page: str(page.relative_to(ROOT)))
+@each(sorted({*PAGES} - BENCHMARKS), place)
 def test_a_page_stays_short(page: Path) -> None:
     """One purpose a page: 1,000 words are the most, 700 for the README, 150 for a decision."""
     most = 700 if page.stem == "README" else 150 if page.parent.name == "decisions" else 1000
@@ -92,7 +100,7 @@ def test_figures_stand_on_benchmark_pages() -> None:
     assert len(re.findall(r"(?<![\w.])\d[\d,.]*", prose)) <= 2 * words(prose) / 100
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if rows(page)], ids=lambda page: str(page.relative_to(ROOT)))
+@each([page for page in PAGES if rows(page)], place)
 def test_cells_of_tables_are_short(page: Path) -> None:
     """A cell has at most 20 words; what needs more is a list or a paragraph."""
     cells = [cell.strip() for row in rows(page) for cell in re.split(r"(?<!\\)\|", row)]
@@ -125,9 +133,7 @@ def test_everything_generated_has_its_place_on_one_page_at_least() -> None:
     assert asked == reference_pages.SECTIONS.keys()
 
 
-@pytest.mark.parametrize(
-    "page", [*sorted((DOCS / "reference").rglob("*.md")), DOCS / "quotes.md"], ids=lambda page: page.stem
-)
+@each([*sorted((DOCS / "reference").rglob("*.md")), DOCS / "quotes.md"], place)
 def test_a_reference_page_holds_what_is_generated_now(page: Path) -> None:
     """`make contract` writes it."""
     text = page.read_text(encoding="utf-8")
@@ -135,7 +141,7 @@ def test_a_reference_page_holds_what_is_generated_now(page: Path) -> None:
     assert text == reference_pages.completed(text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each(PAGES, place)
 def test_links_lead_to_files_and_headings(page: Path) -> None:
     """In the repository as on the site."""
     for target, anchor in LINK.findall(page.read_text(encoding="utf-8")):
@@ -144,7 +150,7 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
         assert not anchor or anchor in slugs(path), f"{target}#{anchor}"
 
 
-@pytest.mark.parametrize("folder", ["worker", "config", "chaos"])
+@each(["worker", "config", "chaos"])
 def test_pages_that_code_and_settings_name_are_there(folder: str) -> None:
     """With the heading that is named."""
     for path in (ROOT / folder).rglob("*.*"):
@@ -163,7 +169,7 @@ def test_every_page_is_in_the_index() -> None:
     assert {re.sub(r"^decisions/\d.*", "[0-9]*", name) for name in found} <= listed
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
+@each(SETTINGS, name_of)
 def test_every_setting_is_on_its_page_with_type_and_description(setting: settings.Setting) -> None:
     """In sentences that end."""
     assert f"- **`{setting.name}`**: {setting.kind}; " in built("settings.md")
@@ -171,7 +177,7 @@ def test_every_setting_is_on_its_page_with_type_and_description(setting: setting
     assert setting.description.endswith((".", ")."))
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if not one.group], ids=lambda command: command.name)
+@each(COMMANDS, name_of)
 def test_every_command_is_on_its_page_with_an_example(command: commands.Command) -> None:
     """Examples begin with the command's own name, after the variables that they set."""
     assert f"## `{command.name}`\n" in built("commands.md")
@@ -179,7 +185,7 @@ def test_every_command_is_on_its_page_with_an_example(command: commands.Command)
     assert all(command.name in example for example in command.examples)
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if not one.group], ids=lambda command: command.name)
+@pytest.mark.parametrize("command", COMMANDS, ids=name_of)
 def test_the_examples_of_a_command_are_its_last_words_and_can_be_typed(
     command: commands.Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,7 +202,7 @@ def test_the_examples_of_a_command_are_its_last_words_and_can_be_typed(
         assert found.help.rstrip(".\n ").endswith("[/bold]")
 
 
-@pytest.mark.parametrize("command", [one for one in COMMANDS if not one.group], ids=lambda command: command.name)
+@each(COMMANDS, name_of)
 def test_every_option_says_what_it_means(command: commands.Command) -> None:
     """Arguments as well."""
     for typed, meaning in command.parameters:
@@ -212,14 +218,14 @@ def test_every_exit_code_is_on_the_pages() -> None:
         assert all(f"\n| {code} | " in built(page) for code in codes)
 
 
-@pytest.mark.parametrize("kind", error_codes.classes(), ids=lambda kind: kind.__name__)
+@each(error_codes.classes(), attrgetter("__name__"))
 def test_every_error_is_on_its_page(kind: type[errors.RetrievalError]) -> None:
     """With the first words of its docstring, and its exit code."""
     first = str(kind.__doc__).splitlines()[0]
     assert f"- **`{kind.__name__}`**: {first}" in built("errors.md")
 
 
-@pytest.mark.parametrize("name", [*(one.name for one in DEFINITIONS), *(name for name, _ in GAUGES)])
+@each([*(metric.name for metric in DEFINITIONS), *(name for name, _ in GAUGES)])
 def test_every_metric_is_on_its_page(name: str) -> None:
     """With its type and its labels."""
     assert re.search(
@@ -232,7 +238,7 @@ def test_every_log_event_has_its_sentence() -> None:
     assert {event.name for event in log_events.events()} == log_events.sentences().keys()
 
 
-@pytest.mark.parametrize("name", log_events.sentences())
+@each(log_events.sentences())
 def test_every_log_event_is_on_its_page(name: str) -> None:
     """With its fields."""
     page = built("log-events.md")
@@ -261,7 +267,7 @@ def test_events_are_found_in_each_form_that_the_source_has(tmp_path: Path) -> No
     }
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+@each(TASKS, name_of)
 def test_every_task_has_a_page_with_its_fields_and_examples(task: object) -> None:
     """Each field of the job, and of an answer that has one type."""
     page = built(f"tasks/{task.name}.md")
@@ -271,7 +277,7 @@ def test_every_task_has_a_page_with_its_fields_and_examples(task: object) -> Non
     assert page.count("```json\n") == 2
 
 
-@pytest.mark.parametrize("name", [module.name for module in pkgutil.iter_modules(reference_pages.__path__)])
+@each(module.name for module in pkgutil.iter_modules(reference_pages.__path__))
 def test_examples_of_the_generators_are_true(name: str) -> None:
     """As those of the worker are."""
     assert doctest.testmod(importlib.import_module(f"reference_pages.{name}")).failed == 0

@@ -4,14 +4,14 @@ import doctest
 import importlib
 import pkgutil
 
-import pytest
+from tests.loops import each
 
 import worker
 
 MODULES = sorted(module.name for module in pkgutil.walk_packages(worker.__path__, "worker."))
 
 
-@pytest.mark.parametrize("name", MODULES)
+@each(MODULES)
 def test_examples_in_docstrings_are_true(name: str) -> None:
     """Every example of a docstring gives what it says."""
     assert doctest.testmod(importlib.import_module(name)).failed == 0

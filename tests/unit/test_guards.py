@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 
-import pytest
 from tests.guards.table import ROOT, Guard, problems, read
+from tests.loops import each
 
 GUARDS = read()
 
 
-@pytest.mark.parametrize("guard", GUARDS, ids=lambda guard: guard.name)
+@each(GUARDS, attrgetter("name"))
 def test_each_guard_stands_where_the_table_says(guard: Guard) -> None:
     """Its text is in its file once, its tests are there, and without it the file is a program still."""
     assert problems(guard, ROOT) == []

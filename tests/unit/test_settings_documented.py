@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import re
 import tomllib
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from pydantic import BaseModel
+from tests.loops import each
 
 import worker.settings
 from reference_pages import settings
@@ -43,7 +44,7 @@ def leaves(model: type[BaseModel], *path: str) -> Iterator[tuple[str, Any]]:
 DEFAULTS = dict(leaves(Settings))
 
 
-@pytest.mark.parametrize("setting", ALL, ids=lambda setting: setting.name)
+@each(ALL, attrgetter("name"))
 def test_every_setting_is_described(setting: settings.Setting) -> None:
     """In the `Attributes` of its type, in words and not by its name alone."""
     assert len(setting.description.split()) > 1
@@ -55,8 +56,7 @@ def test_the_page_has_every_setting() -> None:
     assert {setting.name for setting in ALL} | tables >= DEFAULTS.keys()
 
 
-@pytest.mark.parametrize(
-    "kind",
+@each(
     [
         kind
         for kind in vars(worker.settings).values()
@@ -69,8 +69,7 @@ def test_no_description_is_of_a_field_that_is_gone(kind: type[BaseModel]) -> Non
     assert set(described) == kind.__annotations__.keys() & kind.model_fields.keys()
 
 
-@pytest.mark.parametrize(
-    "name",
+@each(
     [
         setting.name
         for setting in ALL
@@ -83,7 +82,7 @@ def test_every_setting_has_an_example_in_the_shipped_files(name: str) -> None:
     assert re.search(rf"\b{last} = |^(# )?\[.*\.{last}\]", SHOWN, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", [name for name in DEFAULTS if name.startswith(tuple(f"{s}." for s in WHOLE_SECTIONS))])
+@each(name for name in DEFAULTS if name.startswith(tuple(f"{s}." for s in WHOLE_SECTIONS)))
 def test_the_shipped_file_says_the_defaults(name: str) -> None:
     """Copying it changes no setting."""
     section, _, setting = name.partition(".")

@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
+from tests.loops import each
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "threat-model.md").read_text()
@@ -21,7 +21,7 @@ def names_in(file: str) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-@pytest.mark.parametrize("name", NAMED)
+@each(NAMED)
 def test_each_named_test_is_there(name: str) -> None:
     """A test that was renamed shows nothing any more."""
     file, test = name.split("::")
@@ -29,7 +29,7 @@ def test_each_named_test_is_there(name: str) -> None:
     assert test in names_in(file)
 
 
-@pytest.mark.parametrize("item", ITEMS)
+@each(ITEMS)
 def test_each_line_names_its_test(item: str) -> None:
     """A line of the threat model: an action, a colon, and its tests."""
     said, _, shown = item.rpartition(": ")

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from worker.settings.searching import CacheSettings
 
 PREFIX = "retrieval-cache"
+TIMEOUT_SECONDS = 0.2
+"""Longest wait for Redis; then a job continues without the cache: a search takes about as long."""
 LARGEST = 1 << 20
 """Maximum bytes of a value. Longer ones are not stored, and no more is read of a value from another client."""
 
@@ -49,8 +51,8 @@ class Cache:
         try:
             self._client = redis.Redis.from_url(
                 url.get_secret_value(),
-                socket_timeout=self._rules.timeout_seconds,
-                socket_connect_timeout=self._rules.timeout_seconds,
+                socket_timeout=TIMEOUT_SECONDS,
+                socket_connect_timeout=TIMEOUT_SECONDS,
                 retry=Retry(NoBackoff(), 0),
             )
             pool = self._client.connection_pool

@@ -2,3 +2,6 @@
 
 Read `view` first: pure views of answers and records. The browser, the terminal and the report draw the same ones.
 """
+
+SESSION_SECONDS = 1800.0
+"""Seconds after which a visitor with a token signs in again."""

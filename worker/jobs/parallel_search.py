@@ -54,12 +54,12 @@ class ScoredChunks:
     """Scores of one search beyond those of the chunks that it found; chunks are given by corpus and id.
 
     Attributes:
-        others: chunk → score, of what only other legs found.
+        unlisted: chunk → score, of what only other legs found.
         coverage: chunk → `ChunkScore.coverage`, of what any leg found.
         usual: usual deviation of the scores; None where none is known.
     """
 
-    others: Mapping[tuple[str, str], float]
+    unlisted: Mapping[tuple[str, str], float]
     coverage: Mapping[tuple[str, str], float]
     usual: float | None
 
@@ -70,14 +70,14 @@ class LegResult:
 
     Attributes:
         name: its name.
-        found: result of each of its searches; None if it failed, which only an optional leg may.
+        results: result of each of its searches; None if it failed, which only an optional leg may.
         error: its error, if it failed.
         duration_ms: duration of its slowest search, see `milliseconds`.
         scored: by search, what it knows of what any leg found; empty if it was not scored.
     """
 
     name: str
-    found: Sequence[SearchResult] | None
+    results: Sequence[SearchResult] | None
     error: RetrievalError | None
     duration_ms: float
     scored: Sequence[ScoredChunks] = ()

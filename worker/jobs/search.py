@@ -120,7 +120,7 @@ def scored_by_each(
         RetrievalError: scores of a required leg failed; an optional one has failed then.
     """
     searched = [
-        [_Scoring(request, target, result, usual) for target, result in zip(targets, leg.found or (), strict=False)]
+        [_Scoring(request, target, result, usual) for target, result in zip(targets, leg.results or (), strict=False)]
         for request, leg in zip(requests, leg_results, strict=True)
     ]
     for i in range(len(targets)):
@@ -137,9 +137,9 @@ def scored_by_each(
 def ranked_legs(leg_results: Sequence[LegResult], targets: Sequence[int]) -> list[RankedLeg]:
     """Return the ranked lists of legs over some of their targets, given by index; failed legs are left out."""
     return [
-        _ranked(leg.name, leg.found[i], leg.scored[i] if leg.scored else None)
+        _ranked(leg.name, leg.results[i], leg.scored[i] if leg.scored else None)
         for leg in leg_results
-        if leg.found is not None
+        if leg.results is not None
         for i in targets
     ]
 
@@ -149,7 +149,7 @@ def statistics_of(leg: LegResult) -> list[dict[str, Any] | None]:
 
     None: the corpus has no statistics, so that all words weighed the same.
     """
-    searches = [search for search in leg.found or () if search.scores is not None]
+    searches = [search for search in leg.results or () if search.scores is not None]
     return [None if search.statistics is None else asdict(search.statistics) for search in searches]
 
 
@@ -258,5 +258,5 @@ def _scored(leg: LegResult, scorings: Sequence[_Scoring]) -> LegResult:
     """Return a leg with its scores, or as failed."""
     error = next((scoring.error for scoring in scorings if scoring.error is not None), None)
     if error is not None:
-        return dataclasses.replace(leg, found=None, error=error)
+        return dataclasses.replace(leg, results=None, error=error)
     return dataclasses.replace(leg, scored=[scoring.result() for scoring in scorings])

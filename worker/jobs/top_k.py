@@ -44,7 +44,7 @@ class _CutAnswer(NamedTuple):
 
     answer: dict[str, Any]
     header: dict[str, Any]
-    kept: list[Candidate]
+    candidates: list[Candidate]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,7 +219,9 @@ class Retrieval:
 
 def _made(cut: _CutAnswer, query: vectors.Vector) -> RecordedAnswer:
     """Return an answer with its recorded part."""
-    return RecordedAnswer(cut.answer, cut.header, pins_of(cut.kept), query_embedding=query.astype("<f4").tobytes())
+    return RecordedAnswer(
+        cut.answer, cut.header, pins_of(cut.candidates), query_embedding=query.astype("<f4").tobytes()
+    )
 
 
 def _decoded(value: Any, i: int, dimensions: int) -> vectors.Vector | InvalidJob:

@@ -228,11 +228,9 @@ class CacheSettings(Section):
         url: Redis of the cache; default that of the results. Set it in the environment: it is a secret.
         entries: Most entries; the oldest are deleted first. All workers of one Redis should agree on it.
         seconds: Lifetime of an entry: the longest that a change can go unseen.
-        timeout_seconds: Longest wait for Redis; then the job continues without the cache.
     """
 
     tasks: list[Literal["retrieve_hybrid", "run_pipeline"]] = []
     url: SecretStr | None = None
     entries: int = Field(10_000, ge=1, le=1_000_000)
     seconds: int = Field(300, ge=1, le=86_400)
-    timeout_seconds: float = Field(0.2, gt=0, le=10)

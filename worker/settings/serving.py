@@ -207,8 +207,6 @@ class SearchSettings(Section):
             times as wide.
         ef_search_rows: `hnsw.ef_search` is the corpus' rows divided by this, from `search.ef_search_min` to 1000.
             Lower: better recall, slower.
-        max_scan_tuples: `hnsw.max_scan_tuples` of an iterative scan. What is missing then is found by exact search.
-        scan_mem_multiplier: `hnsw.scan_mem_multiplier`: memory of an iterative scan, in units of `work_mem`.
         statement_timeout_seconds: Longer statements are cancelled, and the job fails as `TimedOut`.
         ranked_chunks: Most chunks that full-text search is expected to rank, by the statistics. Words that are too
             common are not searched where rarer ones are there (docs/full-text.md#statistics).
@@ -219,8 +217,6 @@ class SearchSettings(Section):
     narrow_factor: float = Field(15.0, ge=0)
     ef_search_min: int = Field(100, ge=15, le=1000)
     ef_search_rows: int = Field(1000, ge=1)
-    max_scan_tuples: int = Field(40_000, ge=1000)
-    scan_mem_multiplier: float = Field(4.0, ge=1, le=1000)
     statement_timeout_seconds: Seconds = 20.0
     ranked_chunks: int = Field(20_000, ge=1)
 
@@ -452,13 +448,11 @@ class InspectorSettings(Section):
     """The inspector's pages: `retrieval-worker inspect`.
 
     Attributes:
-        session_minutes: Time after which a visitor signs in again.
         operators: Claims that a visitor needs to see the queue and to retry or delete dead letters; `{}`: no visitor
             may, except with `--as`.
         evaluations: A report of `evaluate --report`, or a folder of them: every visitor sees their figures, no query.
     """
 
-    session_minutes: float = Field(30, ge=1, le=1440)
     evaluations: str = ""
     operators: dict[str, str | int | bool | list[str]] = {}
 

@@ -33,7 +33,7 @@ def candidate(name: str, document: str = "d", text: str = "", corpus: str = "") 
 
 
 def kept(selection: Selection) -> list[str]:
-    return [one.chunk.id for one in selection.kept]
+    return [one.chunk.id for one in selection.candidates]
 
 
 def dropped(selection: Selection) -> list[tuple[str, str]]:
@@ -83,8 +83,8 @@ def test_mmr_says_what_it_left() -> None:
 @pytest.mark.parametrize("k", [0, 1, 5, 9])
 def test_mmr_chooses_no_more_than_there_is(k: int) -> None:
     """Any k is good."""
-    assert len(chosen("ABCDF", k, 0.5).kept) == min(k, 5)
-    assert mmr([], [], np.zeros((0, 3)), k, 0.5).kept == ()
+    assert len(chosen("ABCDF", k, 0.5).candidates) == min(k, 5)
+    assert mmr([], [], np.zeros((0, 3)), k, 0.5).candidates == ()
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e20])
@@ -212,7 +212,7 @@ def test_what_its_corpus_has_too_much_of_does_not_count_as_kept() -> None:
     words = [("a", "X"), ("a", "Y"), ("a", "Z"), ("b", "V"), ("b", "v")]
     found = [dataclasses.replace(candidate(text, text=text), corpus=corpus) for corpus, text in words]
     selection = diversified(found, 1.0, None, k=3, most_per_corpus={"a": 1, "b": 0})
-    assert kept(per_corpus(selection.kept, {"a": 1, "b": 0})) == ["X", "V"]
+    assert kept(per_corpus(selection.candidates, {"a": 1, "b": 0})) == ["X", "V"]
     assert dropped(selection) == [("v", "near duplicate")]
 
 
@@ -248,8 +248,8 @@ def test_every_candidate_is_kept_or_dropped_once(found: list[tuple[str, str]], m
     candidates = [candidate(str(i), document, text) for i, (document, text) in enumerate(found)]
     for selection in (without_duplicates(candidates), per_document(candidates, most), cut(candidates, most)):
         left = [one.candidate for one in selection.dropped]
-        assert sorted([*selection.kept, *left], key=lambda one: int(one.chunk.id)) == candidates
-        assert list(selection.kept) == [one for one in candidates if one in selection.kept]
+        assert sorted([*selection.candidates, *left], key=lambda one: int(one.chunk.id)) == candidates
+        assert list(selection.candidates) == [one for one in candidates if one in selection.candidates]
         assert left == [one for one in candidates if one in left]
 
 

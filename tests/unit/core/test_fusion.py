@@ -62,7 +62,7 @@ def scored(
 ) -> RankedLeg:
     """A leg that also knows its scores of what others list."""
     known = {("", chunk_id): score for chunk_id, score in (others or {}).items()}
-    return dataclasses.replace(leg(name, found), others=known, usual=usual)
+    return dataclasses.replace(leg(name, found), unlisted=known, usual=usual)
 
 
 def ids(candidates: Sequence[Candidate]) -> list[str]:
@@ -193,7 +193,7 @@ def test_words_decide_where_the_embedder_does_not_know_the_language() -> None:
     for usual, first in ((0.07, "nearest"), (0.07 * MISREAD, "worded")):
         primary = RankedLeg.dense("primary", [candidate(*pair) for pair in similarities.items()], usual=usual)
         pairs = [(candidate(chunk_id, score), score) for chunk_id, score in word.items()]
-        sparse = dataclasses.replace(RankedLeg.scored("sparse", pairs, str), others={("", "nearest"): 0.0})
+        sparse = dataclasses.replace(RankedLeg.scored("sparse", pairs, str), unlisted={("", "nearest"): 0.0})
         assert ids(weighted([primary, dataclasses.replace(sparse, usual=USUAL_WORDS)]))[0] == first
 
 
@@ -203,7 +203,7 @@ def test_a_corpus_where_nothing_was_found_changes_no_other() -> None:
     sparse = scored("sparse", {"2": 2.0, "1": 1.0}, usual=1.0)
     alone = fused(weighted([primary, sparse]))
     nothing, zero = leg("sparse", {}, "empty"), dataclasses.replace(sparse, candidates=(), scores=(), usual=0.5)
-    wordless = dataclasses.replace(zero, others={("wordless", "9"): 0.0})
+    wordless = dataclasses.replace(zero, unlisted={("wordless", "9"): 0.0})
     for others in ([nothing], [wordless], [zero]):
         for legs_of_words in ([sparse, *others], [*others, sparse]):
             assert fused(weighted([primary, *legs_of_words])) == alone

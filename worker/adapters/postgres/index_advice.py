@@ -36,10 +36,7 @@ _LARGE = 50_000
 _MEASURED_ROWS = 300_000
 """Largest corpus for which the rule by size was measured (docs/performance.md)."""
 
-_SCAN_BYTES = 340
-"""Memory of an iterative scan per scanned row: measured with m = 16; half of it with m = 32."""
-
-_BUFFERS = "SELECT pg_size_bytes(current_setting('shared_buffers')), pg_size_bytes(current_setting('work_mem'))"
+_BUFFERS = "SELECT pg_size_bytes(current_setting('shared_buffers'))"
 
 
 _INLINE_BYTES = 2000
@@ -111,13 +108,12 @@ def index_findings(
         return
     if indexed.rows <= settings.search.exact_rows:
         return  # never searched by an index
-    buffers, work_mem = connection.execute(_BUFFERS).fetchone() or (0, 0)
+    (buffers,) = connection.execute(_BUFFERS).fetchone() or (0,)
     texts = [
         *_parameters(indexed),
         *_unused(indexed, indexes),
         *_smaller(indexed),
         *_size(indexed, buffers),
-        *_scan(settings, indexed, work_mem),
         *_width(settings, indexed),
     ]
     yield from (Finding("advice", subject, text) for text in texts)
@@ -223,26 +219,6 @@ def _size(corpus: _Corpus, buffers: int) -> Iterator[str]:
         f"its index of {_megabytes(size)} does not fit into shared_buffers ({_megabytes(buffers)}): "
         f"ALTER SYSTEM SET shared_buffers = '{math.ceil(size * 1.25 / 2**20)}MB' and restart Postgres"
     )
-
-
-def _scan(settings: Settings, corpus: _Corpus, work_mem: int) -> Iterator[str]:
-    """Report an iterative scan that stops early and leaves the rest to exact search of all that the caller sees."""
-    search = settings.search
-    needed = search.max_scan_tuples * _SCAN_BYTES / work_mem
-    if search.scan_mem_multiplier < needed:
-        yield (
-            f"an iterative scan has memory for about {int(work_mem * search.scan_mem_multiplier / _SCAN_BYTES):,} rows "
-            f"(work_mem {_megabytes(work_mem)}, search.scan_mem_multiplier {search.scan_mem_multiplier:g}), "
-            f"search.max_scan_tuples allows {search.max_scan_tuples:,}: "
-            f"search.scan_mem_multiplier = {math.ceil(needed)}"
-        )
-    if corpus.settings.documents is not None and search.narrow_factor > 0:
-        reached = math.ceil(search.over_fetch * math.sqrt(corpus.rows) / search.narrow_factor)
-        if search.max_scan_tuples < reached:
-            yield (
-                f"search.max_scan_tuples {search.max_scan_tuples:,} is less than a scan needs for a caller who sees "
-                f"just too much for exact search: search.max_scan_tuples = {reached}"
-            )
 
 
 def _width(settings: Settings, corpus: _Corpus) -> Iterator[str]:

@@ -355,11 +355,16 @@ class Corpus:
         if len(row) > _FIELDS:
             fields.update(zip(self.settings.metadata_columns, map(_in_json, row[_FIELDS:]), strict=True))
         text = "" if text is None else text
-        hashed = format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text)
-        # Does what the constructor does in a third of its time: a job may read thousands.
-        return tuple.__new__(
-            Chunk,
-            (str(chunk_id), str(document_id), text, page, section, _in_json(coordinates), fields, hashed, HASH_VERSION),
+        return Chunk(
+            id=str(chunk_id),
+            document_id=str(document_id),
+            text=text,
+            page=page,
+            section=section,
+            coordinates=_in_json(coordinates),
+            metadata=fields,
+            chunk_hash=format_hash(chunk_hash) if chunk_hash is not None else hash_chunk(text),
+            hash_version=HASH_VERSION,
         )
 
     def _without(self, field: str) -> SettingsError:

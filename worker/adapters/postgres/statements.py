@@ -37,6 +37,12 @@ if TYPE_CHECKING:
 
 MAX_WIDTH = 1000
 """Greatest `hnsw.ef_search` of pgvector."""
+SCAN_TUPLES = 40_000
+"""Least `hnsw.max_scan_tuples`: an iterative scan stops there, and exact search takes over."""
+_SCAN_BYTES = 340
+"""Memory of an iterative scan per scanned row: measured with m = 16; half of it with m = 32."""
+_MOST_SCAN_MEMORY = 1000
+"""Greatest `hnsw.scan_mem_multiplier` of pgvector, in units of `work_mem`."""
 FEW_ROWS_SETTING = "retrieval.few_rows"
 """Setting that announces a statement of few rows; it changes how fast a policy may answer, never its result."""
 
@@ -123,26 +129,33 @@ class Statements:
         They apply until the end of the transaction, and to the rest of the statement once it has read `tuned`. The
         widest of the widths is set, up to pgvector's maximum. Postgres plans for the whole table where the index
         returns some dozens of rows: a policy
-        may read `FEW_ROWS_SETTING` to choose the cheaper check (config/schema.sql).
+        may read `FEW_ROWS_SETTING` to choose the cheaper check (config/schema.sql). An iterative scan may look at as
+        many rows as a caller needs who sees just too much for exact search, and has memory for them.
         """
-        s = self.search
+        factor = self.search.narrow_factor if self.settings.documents is not None else 0.0
+        reach = self.search.over_fetch / factor if factor else 0.0
         return sql.SQL(
             "tuned AS MATERIALIZED (SELECT rows,"
             " set_config('hnsw.ef_search', least({most}, {widen} * greatest({widths}))::text, true)::integer"
             " AS ef_search,"
             " set_config('hnsw.iterative_scan', 'relaxed_order', true),"
-            " set_config('hnsw.max_scan_tuples', {tuples}, true),"
-            " set_config('hnsw.scan_mem_multiplier', {memory}, true),"
+            " set_config('hnsw.max_scan_tuples', tuples::text, true),"
+            " set_config('hnsw.scan_mem_multiplier', greatest(1, least({most_memory}, ceil("
+            "tuples * {bytes}::float8 / pg_size_bytes(current_setting('work_mem')))))::text, true),"
             " set_config({few_rows}, 'on', true)"
-            " FROM ({size}) AS size)"
+            " FROM (SELECT rows, greatest({tuples}, least({most_tuples}, ceil({reach} * sqrt(rows))))::integer"
+            " AS tuples FROM ({size}) AS size) AS scan)"
         ).format(
             widths=sql.SQL(", ").join(
                 [sql.SQL("{}, rows * {} / {}").format(*map(sql.Literal, width)) for width in self._widths(filters)]
             ),
             most=sql.Literal(MAX_WIDTH),
             widen=sql.Literal(widen),
-            tuples=sql.Literal(str(s.max_scan_tuples)),
-            memory=sql.Literal(str(s.scan_mem_multiplier)),
+            tuples=sql.Literal(SCAN_TUPLES),
+            most_tuples=sql.Literal(2**31 - 1),
+            reach=sql.Literal(reach),
+            bytes=sql.Literal(_SCAN_BYTES),
+            most_memory=sql.Literal(_MOST_SCAN_MEMORY),
             few_rows=sql.Literal(FEW_ROWS_SETTING),
             size=estimated_rows(self._types.storage),
         )

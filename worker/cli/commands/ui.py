@@ -39,6 +39,8 @@ def ui(
 
     Example: [bold]retrieval-worker ui --as alice[/bold]
     """
+    from worker.inspector import SESSION_SECONDS
+
     try:
         from worker.inspector.terminal.app import Terminal
         from worker.inspector.terminal.desk import Desk
@@ -50,7 +52,7 @@ def ui(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise WrongUsage("ui needs a terminal; 'retrieval-worker report' writes a run as a file")
     with opened_for(caller, claims, token, with_queue=by_queue) as (engine, settings, visitor):
-        ends_at = time.monotonic() + 60 * settings.inspector.session_minutes if token else None
+        ends_at = time.monotonic() + SESSION_SECONDS if token else None
         choices = {"mode": [*settings.modes], "profile": [*settings.profiles]}
         with _by_the_queue(settings) if by_queue else contextlib.nullcontext(in_this_process(engine)) as answers:
             terminal = Terminal(Desk(engine, visitor, answers, ends_at), choices)

@@ -48,11 +48,11 @@ class Selection:
     """Result of one step.
 
     Attributes:
-        kept: the kept candidates, best first.
+        candidates: the kept ones, best first.
         dropped: all others, in input order.
     """
 
-    kept: tuple[Candidate, ...]
+    candidates: tuple[Candidate, ...]
     dropped: tuple[Removal, ...]
 
 
@@ -80,13 +80,13 @@ def diversified(
     seen = NearDuplicates()
     for earlier_candidate in ahead:
         seen.is_new(earlier_candidate.chunk.text)
-    remaining = dict(enumerate(once.kept))
+    remaining = dict(enumerate(once.candidates))
     kept_candidates: list[Candidate] = []
     dropped: list[Removal] = []
     documents: Counter[Hashable] = Counter()
     corpora: Counter[str] = Counter()
     missing = k
-    for place in _in_order(once.kept, lambda_):
+    for place in _in_order(once.candidates, lambda_):
         if missing <= 0:
             break
         candidate = remaining.pop(place)

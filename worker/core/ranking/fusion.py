@@ -67,7 +67,7 @@ class ScoreList(Generic[Key]):
         name: the leg's name.
         listed: the listed chunks, best first, each once.
         scores: the score of each.
-        others: chunk → score, of chunks that only other legs list.
+        unlisted: chunk → score, of chunks that only other legs list.
         coverage: chunk → how much of the query it has, 0-1; for full text.
         usual: usual standard deviation of the scores among a query's candidates, above 0; None where none is known.
     """
@@ -75,14 +75,14 @@ class ScoreList(Generic[Key]):
     name: str
     listed: Sequence[Key]
     scores: Sequence[float]
-    others: Mapping[Key, float] = field(default_factory=dict)
+    unlisted: Mapping[Key, float] = field(default_factory=dict)
     coverage: Mapping[Key, float] = field(default_factory=dict)
     usual: float | None = None
 
     @property
     def known(self) -> dict[Key, float]:
         """All scores, the listed chunks' first."""
-        return {**dict(zip(self.listed, self.scores, strict=True)), **self.others}
+        return {**dict(zip(self.listed, self.scores, strict=True)), **self.unlisted}
 
     @property
     def compared(self) -> dict[Key, float]:
@@ -102,7 +102,7 @@ class RankedLeg:
         name: the leg's name; legs over different corpora may share one.
         candidates: best first, each chunk once.
         scores: the leg's own score of each, finite, in its own unit; higher is better.
-        others: chunk → its score, likewise, of chunks that only other legs list.
+        unlisted: chunk → its score, likewise, of chunks that only other legs list.
         coverage: as of `ScoreList`, like ``usual``.
 
     Raises:
@@ -112,21 +112,21 @@ class RankedLeg:
     name: str
     candidates: tuple[Candidate, ...]
     scores: tuple[float, ...]
-    others: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    unlisted: Mapping[tuple[str, str], float] = field(default_factory=dict)
     coverage: Mapping[tuple[str, str], float] = field(default_factory=dict)
     usual: float | None = None
 
     def __post_init__(self) -> None:
         if len(self.scores) != len(self.candidates) or not all(map(math.isfinite, self.scores)):
             raise ValueError(f"leg {self.name}: expected one finite score for each candidate")
-        if len({*map(identity, self.candidates), *self.others}) < len(self.candidates) + len(self.others):
+        if len({*map(identity, self.candidates), *self.unlisted}) < len(self.candidates) + len(self.unlisted):
             raise ValueError(f"leg {self.name}: expected each chunk once")
 
     @property
     def score_list(self) -> ScoreList[tuple[str, str]]:
         """Its scores alone, by `identity`."""
         listed = [*map(identity, self.candidates)]
-        return ScoreList(self.name, listed, self.scores, self.others, self.coverage, self.usual)
+        return ScoreList(self.name, listed, self.scores, self.unlisted, self.coverage, self.usual)
 
     @classmethod
     def dense(cls, name: str, candidates: Iterable[Candidate], **leg_fields: Any) -> RankedLeg:
@@ -420,7 +420,7 @@ def _leg_scores(legs: Sequence[RankedLeg]) -> dict[tuple[str, str], list[LegScor
     }
     for leg in legs:
         listed = zip(map(identity, leg.candidates), leg.scores, strict=True)
-        unlisted_scores = [(chunk, leg.others[chunk]) for chunk in scores_by_chunk if chunk in leg.others]
+        unlisted_scores = [(chunk, leg.unlisted[chunk]) for chunk in scores_by_chunk if chunk in leg.unlisted]
         unlisted_scores.sort(key=lambda pair: descending(pair[1]))
         for rank, (chunk, score) in enumerate((*listed, *unlisted_scores), 1):
             scores_by_chunk[chunk].append(LegScore(leg.name, score, rank))

@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from worker.adapters import logs
+from worker.inspector import SESSION_SECONDS
 from worker.inspector.evaluations import Evaluations
 from worker.inspector.reading import RunViews
 from worker.inspector.rendering import make_environment
@@ -96,7 +97,7 @@ def make_app(
         Asking(engine),
         overview,
         Evaluations(Path(settings.inspector.evaluations) if settings.inspector.evaluations else None),
-        Sessions(60 * settings.inspector.session_minutes, clock),
+        Sessions(SESSION_SECONDS, clock),
         Attempts(clock),
         make_environment(),
         root,

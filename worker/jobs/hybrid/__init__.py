@@ -191,9 +191,9 @@ class HybridRetrieval:
         """Fuse the legs of one corpus, and keep the best."""
         job = request.job
         merged = FUSIONS[request.fusion](legs, request.weights, job.rrf_k)
-        candidates, k = with_text(merged).kept, query.wanted.clamped_top_k
+        candidates, k = with_text(merged).candidates, query.wanted.clamped_top_k
         if job.diversity is not None:
-            candidates = diversified(candidates, job.diversity.relevance, job.diversity.per_document, k=k).kept
+            candidates = diversified(candidates, job.diversity.relevance, job.diversity.per_document, k=k).candidates
         weights = weights_used(request.fusion, legs, request.weights)
         return CorpusResult(query, legs, weights, merged, candidates[:k])
 
@@ -247,7 +247,7 @@ def _misread(request: HybridRequest, language: LanguageCheck, results: Sequence[
     """Return what is not of the embedder's languages; nothing where the job brings its own vector."""
     if request.vector is not None or not request.needs_vector:
         return ()
-    return language.misread(candidate.chunk.text for corpus in results for candidate in corpus.kept)
+    return language.misread(candidate.chunk.text for corpus in results for candidate in corpus.candidates)
 
 
 def summary(answer: Mapping[str, Any]) -> Summary:

@@ -38,14 +38,14 @@ class CorpusResult:
         legs: the ranked list of each leg that did not fail.
         weights: weight of each in the fusion; empty for a fusion without weights.
         merged: all candidates, fused.
-        kept: those that are answered.
+        candidates: those that are answered.
     """
 
     query: CorpusQuery
     legs: Sequence[RankedLeg]
     weights: Mapping[str, float]
     merged: Sequence[Candidate]
-    kept: Sequence[Candidate]
+    candidates: Sequence[Candidate]
 
     @property
     def summary(self) -> dict[str, dict[str, Any]]:
@@ -66,7 +66,7 @@ class HybridResult:
         fusion: the method that combined its legs.
         wording: text of the query.
         queries: its vectors.
-        found: result of each leg.
+        legs: result of each leg.
         corpora: result of each corpus.
         failed: error of each failed leg.
         misread: what is not of the embedder's languages.
@@ -75,7 +75,7 @@ class HybridResult:
     fusion: str
     wording: QueryWording
     queries: Queries
-    found: Sequence[LegResult]
+    legs: Sequence[LegResult]
     corpora: Sequence[CorpusResult]
     failed: Mapping[str, RetrievalError]
     misread: Sequence[str] = ()
@@ -90,7 +90,7 @@ class HybridResult:
     def candidates(self) -> list[Candidate]:
         """The answered candidates of all corpora."""
         # Once, though the settings may name a corpus twice.
-        corpus_candidates = {corpus.query.name: corpus.kept for corpus in self.corpora}
+        corpus_candidates = {corpus.query.name: corpus.candidates for corpus in self.corpora}
         return [candidate for candidates in corpus_candidates.values() for candidate in candidates]
 
     @property
@@ -103,10 +103,10 @@ class HybridResult:
 
 def answer_of(result: HybridResult, bill: Bill, tracer: Tracer, cache: str | None = None) -> dict[str, Any]:
     """Return the answer of a search."""
-    search = {"legs": [leg_trace(leg, [corpus.weights for corpus in result.corpora]) for leg in result.found]}
+    search = {"legs": [leg_trace(leg, [corpus.weights for corpus in result.corpora]) for leg in result.legs]}
     return {
         **result.header,
-        "results": {corpus.query.name: _complete(corpus.query, corpus.kept) for corpus in result.corpora},
+        "results": {corpus.query.name: _complete(corpus.query, corpus.candidates) for corpus in result.corpora},
         "metrics": result.metrics,
         **costs.as_json(bill.entries),
         "trace": trace(tracer, search, dict(result.queries.models), cache),
@@ -216,9 +216,9 @@ def leg_trace(leg: LegResult, weights: Sequence[Mapping[str, float]]) -> dict[st
     entry = {
         "leg": leg.name,
         "duration_ms": leg.duration_ms,
-        "methods": [search_result.method for search_result in leg.found or []],
+        "methods": [search_result.method for search_result in leg.results or []],
         "weights": [corpus_weights[leg.name] for corpus_weights in weights if leg.name in corpus_weights],
-        "scored": [len(scored.others) for scored in leg.scored],
+        "scored": [len(scored.unlisted) for scored in leg.scored],
     }
     statistics = statistics_of(leg)
     return {**entry, "statistics": statistics} if statistics else entry

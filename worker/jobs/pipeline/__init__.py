@@ -3,9 +3,10 @@
 Modules, each importing only from those before it:
 
 - `types`: value types, serialised to JSON and back.
-- `stages`: durations, counts and dropped candidates of each stage.
-- `plan`, `queries`, `source_cache`, `sources`: the first stage.
+- `stages`: durations and counts of each stage, failed parts.
+- `plan`, `queries`, `source_cache`, `ranking`, `sources`: the first stage.
 - `synthesis`: the second.
 - `execution`: the third.
-- `jobs`: the `run_pipeline` job: conversations, packages stored between stages, runs.
+- `conversations`, `stored_packages`: what a job continues.
+- `jobs`: the `run_pipeline` job, and its records in runs.
 """

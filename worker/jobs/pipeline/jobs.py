@@ -8,23 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from retrieval_client.canonical import canonical_sha256
-from retrieval_client.errors import InvalidJob, NotAuthorised
-from worker.adapters.postgres.sessions import Response, StoredPackage
-from worker.core.prompting import prompts
-from worker.core.prompting.conversation import TURNS
+from retrieval_client.errors import InvalidJob
 from worker.jobs.answer import filter_set
+from worker.jobs.pipeline.conversations import Conversations, ConversationTurn
 from worker.jobs.pipeline.lyrics import lyrics_json, lyrics_name
 from worker.jobs.pipeline.retrieval_pipeline import ALL_STAGES, BUILD, EXECUTE, SYNTHESIZE
 from worker.jobs.pipeline.source_cache import TASK
 from worker.jobs.pipeline.stored_packages import (
+    Packages,
     answer_trace,
     with_texts,
     without_conversation,
     without_snippet,
     without_texts,
 )
-from worker.jobs.pipeline.synthesis import Chain
 from worker.jobs.pipeline.types import (
     ContextPackage,
     CorpusSearch,
@@ -35,11 +32,11 @@ from worker.jobs.pipeline.types import (
     to_json,
 )
 from worker.jobs.pipeline.wire import as_answer
-from worker.jobs.recording import RecordedAnswer, claims_digest, job_digest, pins_of
+from worker.jobs.recording import RecordedAnswer, claims_digest, pins_of
 from worker.jobs.run_files import run_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from retrieval_client.contract.jobs import RunPipeline, RunRef
     from retrieval_client.contract.run_jobs import RunName
@@ -48,10 +45,9 @@ if TYPE_CHECKING:
     from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
-    from worker.jobs.pipeline.execution import Answerer
     from worker.jobs.pipeline.retrieval_pipeline import RetrievalPipeline
-    from worker.jobs.pipeline.stages import Report
     from worker.jobs.pipeline.stored_packages import AnswerTrace
+    from worker.jobs.pipeline.synthesis import Chain
     from worker.jobs.recording import Recording
     from worker.jobs.run_files import RunFiles
     from worker.model import Principal
@@ -89,7 +85,8 @@ class PipelineJobs:
     ) -> None:
         self._pipeline = pipeline
         self._corpora = corpora
-        self._sessions = sessions
+        self._conversations = Conversations(sessions)
+        self._packages = Packages(sessions, corpora)
         self._recording = recording
         self._files = files
 
@@ -107,7 +104,7 @@ class PipelineJobs:
         request = request_of(job)
         self._check_model(request)
         caller = self._caller(request, context)
-        turn = _Turn.of(job, request, caller, context)
+        turn = ConversationTurn.of(job, request, caller, context)
         run = job.run
         if run is None:
             return as_answer(self._respond(turn))
@@ -141,12 +138,11 @@ class PipelineJobs:
             raise InvalidJob("expected false: the settings name no language model", "require_model")
 
     def _caller(self, request: QueryRequest, context: JobContext) -> Principal:
-        searches = self._pipeline.builder.plan(request).searches
-        corpora = [self._corpora.get(search.corpus, f"searches[{i}].corpus") for i, search in enumerate(searches)]
-        return self._corpora.caller_of_all(corpora, context)
+        targets = self._pipeline.builder.plan(request).targets
+        return self._corpora.caller_of_all([target.corpus for target in targets], context)
 
-    def _respond(self, turn: _Turn) -> QueryResponse:
-        chain = self._chain(turn)
+    def _respond(self, turn: ConversationTurn) -> QueryResponse:
+        turn, chain = self._continued(turn)
         # A recorded answer is made from Postgres, not from the cache.
         reuse = turn.job.run is None
         package = self._pipeline.build_sources(
@@ -154,9 +150,11 @@ class PipelineJobs:
         )
         if turn.caller.owner:  # without an owner, no caller could continue from it
             package = dataclasses.replace(package, conversation_id=turn.conversation_id, package_id=turn.package_id)
-        return self._continue(turn, package, BUILD, chain)
+        return self._complete(turn, package, BUILD, chain)
 
-    def _continue(self, turn: _Turn, package: ContextPackage, completed_stage: str, chain: Chain) -> QueryResponse:
+    def _complete(
+        self, turn: ConversationTurn, package: ContextPackage, completed_stage: str, chain: Chain
+    ) -> QueryResponse:
         """Run the stages after ``completed_stage``, up to the last one that the job requests."""
         last_stage = turn.job.stop_after or EXECUTE
         sources = package.candidates or package.remote_sources
@@ -172,104 +170,24 @@ class PipelineJobs:
             response_id = turn.response_id if turn.caller.owner else None
             response = dataclasses.replace(response, conversation_id=package.conversation_id, response_id=response_id)
             completed_stage = EXECUTE
-        self._keep(turn, response, completed_stage, answerer)
+        self._packages.store(turn, response, completed_stage, answerer)
         return response
-
-    # --- stored data ----------------------------------------------------------------------------
-
-    def _chain(self, turn: _Turn) -> Chain:
-        """Return the chain that this turn continues."""
-        request = turn.request
-        current_setting = self._pipeline.setting(request, claims_digest(turn.caller).hex())
-        if request.prior_response_id is None:
-            return Chain(current_setting, history=self._history(turn))
-        owner = _owner(turn.caller, "prior_response_id")
-        previous = self._sessions.response(owner, request.prior_response_id)
-        if previous is None:
-            raise InvalidJob("no such response", "prior_response_id")
-        if request.conversation_id not in {None, previous.conversation_id}:
-            raise InvalidJob("expected the conversation of prior_response_id", "conversation_id")
-        turn.conversation_id = previous.conversation_id
-        was = prompts.Setting(previous.provider, previous.model, previous.mode, previous.claims_sha256.hex())
-        return Chain(
-            current_setting,
-            prompts.Turn(was, previous.starting_prompt),
-            previous.provider_response_id,
-            self._history(turn),
-        )
-
-    def _history(self, turn: _Turn) -> Sequence[Turn]:
-        """Return the earlier turns: the caller's, else the stored ones."""
-        request, caller = turn.request, turn.caller
-        if request.conversation_history or request.chat_mode == "single" or not caller.owner:
-            return request.conversation_history
-        if request.conversation_id is None and request.prior_response_id is None:
-            return ()
-        turn_limit = max(self._pipeline.mode(request).history_turns, TURNS)
-        # One more: a redelivered job may have stored its own answer.
-        turns = self._sessions.turns(caller.owner, turn.conversation_id, turn_limit + 1)
-        # Answers to other claims may contain what these claims may not see.
-        claims = claims_digest(caller)
-        return [
-            earlier
-            for stored_turn in [earlier for earlier in turns if earlier.response_id != turn.response_id][-turn_limit:]
-            if stored_turn.claims_sha256 == claims
-            for earlier in (Turn("user", stored_turn.question), Turn("assistant", stored_turn.answer or ""))
-        ]
-
-    def _keep(self, turn: _Turn, response: QueryResponse, stage: str, answerer: Answerer | None) -> None:
-        """Store the package and the answer, so that a later job can continue from them; nothing without an owner."""
-        package = response.package
-        if package.package_id is None:
-            return
-        owner, claims = turn.caller.owner, claims_digest(turn.caller)
-        stored_package = StoredPackage(package.package_id, stage, without_texts(package), claims)
-        if answerer is None:
-            self._sessions.keep(owner, stored_package)
-            return
-        stored = Response(
-            response_id=turn.response_id,
-            conversation_id=turn.conversation_id,
-            mode=package.request.mode,
-            provider=answerer.provider,
-            model=answerer.name,
-            claims_sha256=claims,
-            provider_response_id=answerer.response_id,
-            starting_prompt=package.starting_prompt or "",
-            question=package.request.question,
-            answer=response.answer,
-            package_id=package.package_id,
-        )
-        self._sessions.keep(owner, stored_package, stored)
 
     def _resume(self, job: RunPipeline, context: JobContext) -> dict[str, Any]:
         """Continue with a stored package: only the owner's own, and with current permissions."""
-        caller = context.caller
-        owner = _owner(caller, "resume") if caller is not None else ""
-        stored = self._sessions.package(owner, job.resume or "") if owner else None
-        if caller is None or stored is None:
-            raise InvalidJob("no such package", "resume")
-        if stored.stage == EXECUTE:
-            raise InvalidJob("this package has been answered: send a new question", "resume")
-        if job.stop_after is not None and ALL_STAGES.index(job.stop_after) < ALL_STAGES.index(stored.stage):
-            raise InvalidJob(f"this package has been through {stored.stage} already", "stop_after")
-        package, is_unchanged = with_texts(stored.content, self._corpora, caller)
-        if stored.claims_sha256 != claims_digest(caller):
-            # Answers to other claims may contain what these claims may not see.
-            package = without_conversation(package)
-        if job.require_model:
-            package = dataclasses.replace(package, request=dataclasses.replace(package.request, require_model=True))
+        package, stage = self._packages.resumed(job, context)
         self._check_model(package.request)
-        if not is_unchanged:
-            changed = "resume: sources that changed or are no longer visible are left out"
-            trace = dataclasses.replace(package.trace, warnings=(*package.trace.warnings, changed))
-            package = dataclasses.replace(package, trace=trace)
-        turn = _Turn.of(job, package.request, caller, context)
-        turn.conversation_id = package.conversation_id or turn.conversation_id
-        chain = self._chain(turn)
+        assert context.caller is not None  # noqa: S101 -- for the type checker: whoever has a package is someone
+        turn = ConversationTurn.of(job, package.request, context.caller, context)
+        turn = dataclasses.replace(turn, conversation_id=package.conversation_id or turn.conversation_id)
+        turn, chain = self._continued(turn)
         # Stored under a new id: the resumed package stays unchanged.
         package = dataclasses.replace(package, package_id=turn.package_id)
-        return as_answer(self._continue(turn, package, stored.stage, chain))
+        return as_answer(self._complete(turn, package, stage, chain))
+
+    def _continued(self, turn: ConversationTurn) -> tuple[ConversationTurn, Chain]:
+        setting = self._pipeline.setting(turn.request, claims_digest(turn.caller).hex())
+        return self._conversations.continued(turn, setting, self._pipeline.mode(turn.request).history_turns)
 
     # --- a record -------------------------------------------------------------------------------
 
@@ -302,25 +220,6 @@ class PipelineJobs:
             self._files.keep(caller.owner, run, lyrics_name(run.step), lyrics_json(response))
 
 
-@dataclasses.dataclass
-class _Turn:
-    """Turn of a conversation: a job, its caller, and ids of what it creates, the same if the message is redelivered."""
-
-    job: RunPipeline
-    request: QueryRequest
-    caller: Principal
-    report: Report
-    conversation_id: str
-    response_id: str
-    package_id: str
-
-    @classmethod
-    def of(cls, job: RunPipeline, request: QueryRequest, caller: Principal, context: JobContext) -> _Turn:
-        digest = canonical_sha256([caller.owner, request.prior_response_id, job_digest(job).hex(), context.task_id])
-        ids = request.conversation_id or f"conv_{digest[:24]}", f"resp_{digest[:24]}", f"pkg_{digest[24:48]}"
-        return cls(job, request, caller, context.report, *ids)
-
-
 _AS_GIVEN = (
     *("profile", "k", "starting_prompt", "conversation_id", "prior_response_id", "chat_mode"),
     *("seed", "temperature"),
@@ -344,15 +243,6 @@ def request_of(job: RunPipeline) -> QueryRequest:
         ),
         **copied_fields,
     )
-
-
-def _owner(caller: Principal, field: str) -> str:
-    if not caller.owner:
-        raise NotAuthorised(
-            f"{field}: only a caller with the owner claim (user_id, or principal.owner_claims) has conversations and "
-            "packages"
-        )
-    return caller.owner
 
 
 def _as_made(response: QueryResponse, then: Callable[[], None]) -> RecordedAnswer:

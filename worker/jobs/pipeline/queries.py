@@ -18,16 +18,16 @@ from worker.jobs.search import LegRequest
 from worker.jobs.transforms import TransformedQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from worker.adapters.providers.language_model import LanguageModel
     from worker.core.ranking.vectors import Vector
     from worker.jobs.pipeline.plan import SearchPlan
-    from worker.jobs.pipeline.stages import Stages
+    from worker.jobs.pipeline.stages import StageLog
     from worker.jobs.query_embeddings import LanguageCheck, QueryEmbeddings
     from worker.jobs.side_calls import SideCalls
     from worker.jobs.transforms import Transforms
-    from worker.model import Principal
+    from worker.model import Candidate, Principal
     from worker.settings.searching import HybridSettings, LegSettings, ProfileSettings
 
 LONGEST_LINE = 1000
@@ -65,14 +65,20 @@ class Queries:
     """Queries for the legs of a profile.
 
     Attributes:
-        wanted: the legs, in order of precedence.
+        legs: the legs, in order of precedence.
         budget: time for the legs, their embedding included.
         language: checks the languages of the question and of what is found.
+        reworded: the question as a model worded it in full; None: as asked.
+        joined: the question with those before it; None: it has none, or a model worded it in full.
+        hyde: hypothetical answers that a model wrote.
     """
 
-    wanted: Sequence[LegRequest]
+    legs: Sequence[LegRequest]
     budget: TimeBudget
     language: LanguageCheck
+    reworded: str | None
+    joined: str | None
+    hyde: tuple[str, ...]
 
 
 class QueryMaker:
@@ -103,9 +109,7 @@ class QueryMaker:
         self._settings = settings
         self._clock = clock
 
-    def make(
-        self, plan: SearchPlan, corpora: Sequence[str], caller: Principal, dimensions: int, stages: Stages
-    ) -> Queries:
+    def make(self, plan: SearchPlan, caller: Principal, dimensions: int, stages: StageLog) -> Queries:
         """Make the queries of a request; failures of all but the question's embedding only degrade it.
 
         Raises:
@@ -113,10 +117,10 @@ class QueryMaker:
             Unavailable, SettingsError: the embeddings server failed or refused; or the model did, and the request
                 requires it.
         """
-        reworded = stages.reworded = self._reworded(plan, stages)
+        reworded = self._reworded(plan, stages)
         transformed = self._transformed(plan, reworded or plan.request.question, stages)
         text, embedded = transformed.text, transformed.embedded
-        stages.hyde = tuple(self._samples(text, plan.profile.hyde, stages))
+        samples = self._samples(text, plan.profile.hyde, stages)
         variants = self._variants(text, plan.profile.variants, stages)
         budget = TimeBudget(self._settings.deadline_seconds, self._clock)
         keywords = self._keywords(plan, budget)
@@ -125,23 +129,25 @@ class QueryMaker:
             keywords = []
         texts = {
             "context": [" ".join([embedded, *keywords])] if keywords else [],
-            "hyde": list(stages.hyde),
+            "hyde": samples,
             "variants": variants,
             CONVERSATION: [] if reworded else plan.joined,
         }
+        corpora = [target.corpus.name for target in plan.targets]
         question, vectors = self._vectors(embedded, texts, budget, corpora, caller, dimensions, stages)
         legs = self._legs(plan.profile, text, texts, question, vectors)
-        stages.queries = {leg.name: leg.text for leg in legs}
-        return Queries(legs, budget, self._embeddings.language_of(embedded))
+        language = self._embeddings.language_of(embedded)
+        joined = None if reworded or not plan.joined else plan.joined[-1]
+        return Queries(legs, budget, language, reworded, joined, tuple(samples))
 
-    def check_language(self, language: LanguageCheck, passages: Iterable[str], stages: Stages) -> None:
+    def check_language(self, queries: Queries, candidates: Sequence[Candidate], stages: StageLog) -> None:
         """Degrade where the question, or the nearest passages, are not of the embedder's languages."""
-        misread = language.misread(passages)
+        misread = queries.language.misread(candidate.chunk.text for candidate in candidates)
         if misread:
             reason = f"not of the languages of {self._embeddings.name}: {', '.join(misread)}"
             stages.degrade(degraded.EMBEDDER_LANGUAGE, "embed", reason)
 
-    def _transformed(self, plan: SearchPlan, question: str, stages: Stages) -> TransformedQuery:
+    def _transformed(self, plan: SearchPlan, question: str, stages: StageLog) -> TransformedQuery:
         """Transform the question by the profile; return it unchanged if the rewording model fails."""
         try:
             return self._transforms.apply(plan.profile.transform, question, stages.bill.of("transform"))
@@ -195,7 +201,7 @@ class QueryMaker:
         corpora: Sequence[str],
         caller: Principal,
         dimensions: int,
-        stages: Stages,
+        stages: StageLog,
     ) -> tuple[Vector, dict[str, Sequence[Vector]]]:
         """Embed the question and, in one call each, the other kinds of text; failed kinds are left out and degrade."""
         paid = stages.bill.of("embed")
@@ -253,7 +259,7 @@ class QueryMaker:
 
     # --- model output ---------------------------------------------------------------------------
 
-    def _reworded(self, plan: SearchPlan, stages: Stages) -> str | None:
+    def _reworded(self, plan: SearchPlan, stages: StageLog) -> str | None:
         """Return the question as a model words it in full; None without earlier turns or a model, or if it fails."""
         if not plan.history or self._model is None:
             return None
@@ -265,7 +271,7 @@ class QueryMaker:
             stages.continue_without_model(CONVERSATION, error)
             return None
 
-    def _variants(self, text: str, n: int, stages: Stages) -> list[str]:
+    def _variants(self, text: str, n: int, stages: StageLog) -> list[str]:
         """Return other wordings of a question, at most ``n``."""
         if not n:
             return []
@@ -278,7 +284,7 @@ class QueryMaker:
         lines = [_line(line) for line in reply.splitlines()]
         return list(dict.fromkeys(line for line in lines if line and line != text))[:n]
 
-    def _samples(self, text: str, n: int, stages: Stages) -> list[str]:
+    def _samples(self, text: str, n: int, stages: StageLog) -> list[str]:
         """Return the successful ones of ``n`` hypothetical answers, requested in parallel."""
         if not n:
             return []

@@ -105,9 +105,9 @@ class RetrievalPipeline:
 
     def mode(self, request: QueryRequest) -> ModeSettings:
         """Return the mode of a request."""
-        return self.builder.plan(request).mode
+        return self.builder.mode(request)[1]
 
     def setting(self, request: QueryRequest, claims: str) -> prompts.Setting:
         """Return the setting of a turn: provider, model, mode and claims."""
-        planned_request = self.builder.plan(request).request
-        return prompts.Setting(self.executor.provider, self.executor.name, planned_request.mode, claims)
+        mode_name, _ = self.builder.mode(request)
+        return prompts.Setting(self.executor.provider, self.executor.name, mode_name, claims)

@@ -1,24 +1,23 @@
-"""Stages of a package: their durations, counts, and dropped candidates with reasons."""
+"""Report of a package's stages, as they are run."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING
 
 from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters import logs
 from worker.core.degraded import LANGUAGE_MODEL
 from worker.core.ranking.fusion import identity, relevance
 from worker.core.trace import milliseconds
-from worker.jobs.pipeline.types import DroppedCandidate, RetrievalTrace, StageTrace
+from worker.jobs.pipeline.types import StageTrace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from retrieval_client.errors import RetrievalError
     from worker.core.prompting.costs import Bill
-    from worker.core.ranking.diversity import Selection
-    from worker.model import Candidate
+    from worker.jobs.pipeline.ranking import Ranking
 
     Report = Callable[[str, int, int], None]
 
@@ -28,8 +27,8 @@ MODEL_FAILED = (Unavailable, SettingsError)
 log = logs.logger("worker.pipeline")
 
 
-class Stages:
-    """State and trace of a package while it is built.
+class StageLog:
+    """Report of a package's stages: durations, counts and orders, failed parts, and the costs of models.
 
     Args:
         clock: for durations, in seconds.
@@ -39,10 +38,9 @@ class Stages:
         require_model: whether a failure of the language model is one of the job.
 
     Attributes:
-        reworded: the question as a model worded it in full; None: as asked.
-        joined: the question with those before it; None: it has none.
-        pinned: chunks that the request pins by hash; never dropped.
-        candidates: the others, best first.
+        stages: the completed stages, in order.
+        degraded: codes of the failed parts.
+        warnings: a sentence for each of them, and for what else is incomplete.
     """
 
     def __init__(
@@ -53,29 +51,10 @@ class Stages:
         self._report = report
         self.bill = bill
         self._require_model = require_model
-        self._stages: list[StageTrace] = []
-        self._left: list[DroppedCandidate] = []
+        self.stages: list[StageTrace] = []
         self.warnings: list[str] = []
         self.degraded: list[str] = []
-        self.queries: dict[str, str] = {}
-        self.reworded: str | None = None
-        self.joined: str | None = None
-        self.legs: dict[str, float] = {}
-        self.methods: dict[str, tuple[str, ...]] = {}
-        self.weights: dict[str, float] = {}
-        self.statistics: dict[str, tuple[Mapping[str, Any] | None, ...]] = {}
-        self.models: dict[str, str] = {}
-        self.hyde: tuple[str, ...] = ()
-        self.cache: Literal["hit", "miss"] | None = None
-        self.pinned: Sequence[Candidate] = ()
-        self.candidates: Sequence[Candidate] = ()
-        self._noted: tuple[Sequence[Candidate], Sequence[Candidate]] = ((), ())
-        self._after: tuple[tuple[tuple[str, str], ...], tuple[float | None, ...]] = ((), ())
-
-    @property
-    def sources(self) -> tuple[Candidate, ...]:
-        """All sources, pinned ones first."""
-        return (*self.pinned, *self.candidates)
+        self._order: tuple[tuple[tuple[str, str], ...], tuple[float | None, ...]] = ((), ())
 
     @contextlib.contextmanager
     def stage(self, name: str) -> Iterator[dict[str, int]]:
@@ -84,11 +63,12 @@ class Stages:
         counts: dict[str, int] = {}
         started = self._clock()
         yield counts
-        duration = milliseconds(self._clock() - started)
-        if self.pinned is not self._noted[0] or self.candidates is not self._noted[1]:
-            self._noted = (self.pinned, self.candidates)
-            self._after = tuple(map(identity, self.sources)), tuple(map(relevance, self.sources))
-        self._stages.append(StageTrace(name, duration, counts, *self._after))
+        self.stages.append(StageTrace(name, milliseconds(self._clock() - started), counts, *self._order))
+
+    def ranked(self, ranking: Ranking) -> Ranking:
+        """Note the order that a stage results in, and return it; without, it is that of the stage before."""
+        self._order = tuple(map(identity, ranking.sources)), tuple(map(relevance, ranking.sources))
+        return ranking
 
     def degrade(self, code: str, failed_part: str, reason: str) -> None:
         """Record the failure of an optional part; the job continues without it."""
@@ -105,32 +85,3 @@ class Stages:
         if self._require_model:
             raise Unavailable(error.message) from None
         self.degrade(LANGUAGE_MODEL, failed_part, error.message)
-
-    def keep(self, stage: str, selection: Selection) -> None:
-        """Continue with the candidates that a step kept, and record why the others were dropped."""
-        self.candidates = selection.kept
-        self.leave(stage, ((dropped.candidate, dropped.reason) for dropped in selection.dropped))
-
-    def leave(self, stage: str, dropped: Iterable[tuple[Candidate, str]]) -> None:
-        """Record why candidates were dropped."""
-        self._left += [
-            DroppedCandidate(candidate.corpus, candidate.chunk.id, stage, reason) for candidate, reason in dropped
-        ]
-
-    def trace(self) -> RetrievalTrace:
-        """Return the trace; candidates dropped before they were pinned do not count as dropped."""
-        stayed = {*map(identity, self.pinned)}
-        return RetrievalTrace(
-            stages=tuple(self._stages),
-            left=tuple(candidate for candidate in self._left if (candidate.corpus, candidate.chunk_id) not in stayed),
-            queries=dict(self.queries),
-            conversation=self.reworded or self.joined,
-            legs=dict(self.legs),
-            methods=dict(self.methods),
-            weights=dict(self.weights),
-            statistics=dict(self.statistics),
-            hyde=self.hyde,
-            models=dict(self.models),
-            cache=self.cache,
-            warnings=tuple(self.warnings),
-        )

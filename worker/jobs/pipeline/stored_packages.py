@@ -8,14 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from retrieval_client.errors import InvalidJob
+from worker.adapters.postgres.sessions import Response, StoredPackage
+from worker.jobs.pipeline.conversations import required_owner
+from worker.jobs.pipeline.retrieval_pipeline import ALL_STAGES, EXECUTE
 from worker.jobs.pipeline.types import Citation, ContextPackage, QueryResponse, from_json, to_json
+from worker.jobs.recording import claims_digest
 from worker.jobs.stored_candidates import StoredCandidate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from retrieval_client.contract.jobs import RunPipeline
     from worker.adapters.postgres.runs import Record
+    from worker.adapters.postgres.sessions import Sessions
+    from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
+    from worker.jobs.pipeline.conversations import ConversationTurn
+    from worker.jobs.pipeline.execution import Answerer
     from worker.model import Principal
 
 
@@ -83,6 +93,72 @@ def with_texts(content: Mapping[str, Any], corpora: Corpora, caller: Principal) 
     # Labels would refer to missing candidates; the next stage assigns new ones.
     labels = package.source_labels if is_unchanged else {}
     return dataclasses.replace(package, candidates=tuple(candidates), source_labels=labels), is_unchanged
+
+
+class Packages:
+    """Packages of conversations, stored between stages.
+
+    Args:
+        sessions: stores them, with the answers.
+        corpora: where the texts are read again.
+    """
+
+    def __init__(self, sessions: Sessions, corpora: Corpora) -> None:
+        self._sessions = sessions
+        self._corpora = corpora
+
+    def store(self, turn: ConversationTurn, response: QueryResponse, stage: str, answerer: Answerer | None) -> None:
+        """Store a package, and the answer if there is one, for later jobs to continue; nothing without an owner."""
+        package = response.package
+        if package.package_id is None:
+            return
+        owner, claims = turn.caller.owner, claims_digest(turn.caller)
+        stored_package = StoredPackage(package.package_id, stage, without_texts(package), claims)
+        if answerer is None:
+            self._sessions.keep(owner, stored_package)
+            return
+        stored = Response(
+            response_id=turn.response_id,
+            conversation_id=turn.conversation_id,
+            mode=package.request.mode,
+            provider=answerer.provider,
+            model=answerer.name,
+            claims_sha256=claims,
+            provider_response_id=answerer.response_id,
+            starting_prompt=package.starting_prompt or "",
+            question=package.request.question,
+            answer=response.answer,
+            package_id=package.package_id,
+        )
+        self._sessions.keep(owner, stored_package, stored)
+
+    def resumed(self, job: RunPipeline, context: JobContext) -> tuple[ContextPackage, str]:
+        """Return the package that a job continues with, with current permissions, and the last stage it went through.
+
+        Raises:
+            InvalidJob: the caller has no such package, or it has been through the last stage that the job requests.
+            NotAuthorised: the caller has no owner claim.
+        """
+        caller = context.caller
+        owner = required_owner(caller, "resume") if caller is not None else ""
+        stored = self._sessions.package(owner, job.resume or "") if owner else None
+        if caller is None or stored is None:
+            raise InvalidJob("no such package", "resume")
+        if stored.stage == EXECUTE:
+            raise InvalidJob("this package has been answered: send a new question", "resume")
+        if job.stop_after is not None and ALL_STAGES.index(job.stop_after) < ALL_STAGES.index(stored.stage):
+            raise InvalidJob(f"this package has been through {stored.stage} already", "stop_after")
+        package, is_unchanged = with_texts(stored.content, self._corpora, caller)
+        if stored.claims_sha256 != claims_digest(caller):
+            # Answers to other claims may contain what these claims may not see.
+            package = without_conversation(package)
+        if job.require_model:
+            package = dataclasses.replace(package, request=dataclasses.replace(package.request, require_model=True))
+        if not is_unchanged:
+            changed = "resume: sources that changed or are no longer visible are left out"
+            trace = dataclasses.replace(package.trace, warnings=(*package.trace.warnings, changed))
+            package = dataclasses.replace(package, trace=trace)
+        return package, stored.stage
 
 
 def _candidates(content: Mapping[str, Any]) -> list[StoredCandidate]:

@@ -24,13 +24,13 @@ class Chain:
     """Chain of turns that a turn continues.
 
     Attributes:
-        now: setting of this turn.
+        setting: setting of this turn.
         previous: the previous turn; None for the first.
         provider_response_id: the provider's id of the previous answer.
         history: earlier turns, oldest first.
     """
 
-    now: prompts.Setting
+    setting: prompts.Setting
     previous: prompts.Turn | None = None
     provider_response_id: str | None = None
     history: Sequence[Turn] = ()
@@ -54,7 +54,7 @@ def synthesize(
     """
     request = package.request
     start = starting_prompt(
-        request.starting_prompt, chain.previous, mode.instructions.strip(), chain.now, request.chat_mode
+        request.starting_prompt, chain.previous, mode.instructions.strip(), chain.setting, request.chat_mode
     )
     # A provider that continues from its own answer has the history.
     previous = chain.provider_response_id if start.continues else None

@@ -89,19 +89,48 @@ def as_redis_reads(url: str) -> str:
     return f"{scheme}://{split_url.netloc}{split_url.path}" + (f"?{urlencode(query, safe='/')}" if query else "")
 
 
+class _Pool(redis.ConnectionPool):
+    """A pool that keeps nothing once it is closed: a command that closing interrupts connects again."""
+
+    _is_closed = False
+
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        self._is_closed = True
+        super().disconnect(inuse_connections)
+
+    def release(self, connection: Any) -> None:
+        super().release(connection)
+        if self._is_closed:
+            connection.disconnect()
+
+
+class _AsyncPool(redis_asyncio.BlockingConnectionPool):
+    """The same for asyncio."""
+
+    _is_closed = False
+
+    async def disconnect(self, inuse_connections: bool = True) -> None:
+        self._is_closed = True
+        await super().disconnect(inuse_connections)
+
+    async def release(self, connection: Any) -> None:
+        await super().release(connection)
+        if self._is_closed:
+            await connection.disconnect()
+
+
 def connected(url: str, retries: int = RETRIES) -> redis.Redis:
     """Return Redis at a URL, which is connected to when it is first asked."""
     retry = Retry(ConstantBackoff(PAUSE_SECONDS), retries, _LOST if retries else ())
     # As many connections as threads wait; the library's own bound would be an error for who comes too late.
-    return redis.Redis.from_url(as_redis_reads(url), **_options_of(url), retry=retry, max_connections=MOST_THREADS)
+    pool = _Pool.from_url(as_redis_reads(url), **_options_of(url), retry=retry, max_connections=MOST_THREADS)
+    return redis.Redis.from_pool(pool)
 
 
 def aconnected(url: str, retries: int = RETRIES) -> redis_asyncio.Redis:
     """Return the same for asyncio."""
     retry = AsyncRetry(ConstantBackoff(PAUSE_SECONDS), retries, _LOST if retries else ())
-    pool = redis_asyncio.BlockingConnectionPool.from_url(
-        as_redis_reads(url), **_options_of(url), retry=retry, max_connections=CONNECTIONS
-    )
+    pool = _AsyncPool.from_url(as_redis_reads(url), **_options_of(url), retry=retry, max_connections=CONNECTIONS)
     return redis_asyncio.Redis.from_pool(pool)
 
 

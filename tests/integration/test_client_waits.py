@@ -140,7 +140,8 @@ def test_a_lost_connection_is_made_again(client: Client, store: redis.Redis) -> 
 def test_closing_a_client_ends_the_waits_of_other_threads(
     connect: Callable[..., Any], stack: Stack, store: redis.Redis
 ) -> None:
-    """With the sentence of a closed client, not an error of the connection that was taken away."""
+    """With the sentence of a closed client, not an error of the connection that was taken away, which stays away."""
+    before = len(store.client_list())
     for _ in range(20):  # at several moments of the wait
         client = connect(stack.redis.url(0), stack.redis.url(1))
         with ThreadPoolExecutor(1) as threads:
@@ -150,6 +151,7 @@ def test_closing_a_client_ends_the_waits_of_other_threads(
             client.close()
             with pytest.raises(RuntimeError, match="the client is closed"):
                 waiting.result(timeout=60)
+        wait_for(lambda: len(store.client_list()) == before)
 
 
 def test_what_a_closed_client_meets_inside_redis_py_is_told_as_closed(

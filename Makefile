@@ -127,11 +127,12 @@ format: $(TESTS_INSTALLED)  ## let ruff format and mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-contract: $(TESTS_INSTALLED)  ## write docs/contract, docs/reference and the examples of the client from the types
+contract: $(TESTS_INSTALLED)  ## write docs/contract, docs/reference, the client's examples, and blocking.py from asynchronous.py
 	$(BIN)/retrieval-worker contract
 	$(BIN)/python -c 'from worker.cli import schemas; print(schemas.client_examples().decode(), end="")' \
 	  > client/retrieval_client/examples.json
 	PYTHONPATH=docs/_ext $(BIN)/python -m reference_pages
+	PYTHONPATH=docs/_ext $(BIN)/python -m blocking_client
 
 IMAGE_EXTRAS = monitoring inspector semantic llm
 

@@ -14,9 +14,11 @@ import psycopg
 import pytest
 import redis
 from tests import prebuilt
+from tests.clients import called_alike
 from tests.integration.provider import Provider, running
 from tests.lanes import has_quick_tests, is_full, is_of_peers
 
+from retrieval_client import AsyncClient, Client
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
 from worker.cli.devstack.redis import find_redis, missing_tls, redis_server, version
@@ -150,6 +152,13 @@ def broker(stack: Stack) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(stack.redis.url(0)) as client:
         client.flushall()
         yield client
+
+
+@pytest.fixture(params=[Client, AsyncClient], ids=["blocking", "asyncio"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Makes clients of either kind, which are called as the one that blocks."""
+    with called_alike(request.param) as make:
+        yield make
 
 
 @pytest.fixture

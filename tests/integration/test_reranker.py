@@ -12,7 +12,7 @@ import pytest
 from tests.integration.provider import INJECTED, Fault
 
 from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
-from worker.adapters.providers.bodies import ELSEWHERE
+from worker.adapters.providers.http_client import ELSEWHERE
 from worker.adapters.providers.language_model import OpenAIModel
 from worker.adapters.providers.reranker import (
     CrossEncoderReranker,

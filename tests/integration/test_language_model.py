@@ -10,7 +10,7 @@ import pytest
 from tests.integration.provider import INJECTED, WRONG_LABELS, Fault
 
 from retrieval_client.errors import SettingsError, Unavailable
-from worker.adapters.providers.language_model import Completion, OpenAIModel, Prompt, UnknownAnswer, make
+from worker.adapters.providers.language_model import Completion, LanguageModel, Prompt, UnknownAnswer, make
 from worker.core.prompting.costs import Tokens
 from worker.settings.providers import LanguageModelSettings
 
@@ -24,12 +24,12 @@ PROMPT = Prompt("Answer from the sources.", "[S1] The cutoff is 800 Hz.", cache_
 APIS = ["responses", "chat"]
 
 
-def model(provider: Provider, **changes: Any) -> OpenAIModel:
+def model(provider: Provider, **changes: Any) -> LanguageModel:
     values = {"base_url": provider.url, "api_key": KEY, "model": "m", "max_retries": 0, "timeout_seconds": 20}
-    return OpenAIModel(LanguageModelSettings(kind="openai", **{**values, **changes}))
+    return LanguageModel(LanguageModelSettings(kind="openai", **{**values, **changes}))
 
 
-def failure(model: OpenAIModel, prompt: Prompt = PROMPT) -> RetrievalError:
+def failure(model: LanguageModel, prompt: Prompt = PROMPT) -> RetrievalError:
     """Return the error of a prompt; it shows nothing of the prompt, the answer or the key."""
     with pytest.raises((Unavailable, SettingsError)) as caught:
         model.complete(prompt)

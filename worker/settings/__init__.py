@@ -28,12 +28,7 @@ from worker.settings.providers import (
     RemoteSettings,
     RerankerSettings,
 )
-from worker.settings.searching import (
-    CacheSettings,
-    HybridSettings,
-    ModeSettings,
-    ProfileSettings,
-)
+from worker.settings.searching import CacheSettings, HybridSettings, ModeSettings, ProfileSettings
 from worker.settings.serving import (
     ArtifactSettings,
     Calibration,
@@ -404,11 +399,6 @@ def load_unconnected(path: Path | None = None) -> Settings:
 
 
 _UNUSED = "unused"
-
-
-def load_embedder(path: Path | None = None) -> EmbedderSettings:
-    """Load only the embedder's settings; see `load_unconnected`."""
-    return load_unconnected(path).embedder
 
 
 def from_values(values: dict[str, Any]) -> Settings:

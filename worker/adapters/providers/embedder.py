@@ -151,17 +151,8 @@ class MissingEmbedder:
         self.name = name
         self._message = error.message
 
-    def embed(
-        self,
-        texts: Sequence[str],
-        paid: Paid = unbilled,
-        seconds: float | None = None,
-        dimensions: int = DIMENSIONS,
-        *,
-        is_query: bool = False,
-    ) -> NDArray[np.float32]:
+    def embed(self, *_: Any, **__: Any) -> NDArray[np.float32]:
         """Raise the `SettingsError`."""
-        del texts, paid, seconds, dimensions, is_query
         raise SettingsError(self._message)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import json
 import math
 import os
 import random
@@ -13,7 +12,6 @@ import socket
 import threading
 import zlib
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,26 +44,6 @@ class UnusableResponse(Exception):
     """No response that can be used; the message names no URL and quotes nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
-    """A response, read to its end.
-
-    Attributes:
-        status: HTTP status.
-        headers: headers by name, in any case.
-        body: the body, decompressed.
-    """
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def is_busy(self) -> bool:
-        """True if the server may answer later."""
-        return self.status == httpx.codes.TOO_MANY_REQUESTS or self.status >= httpx.codes.INTERNAL_SERVER_ERROR
-
-
 class Server:
     """A server of a provider. No redirect is followed: it would take the prompt, and maybe the key, elsewhere.
 
@@ -88,7 +66,7 @@ class Server:
         """Post JSON and return the JSON of the response; see `exchange` and `read`."""
         return self.read(self.exchange(path, body, seconds))
 
-    def exchange(self, path: str, body: Mapping[str, Any], seconds: float = math.inf) -> Response:
+    def exchange(self, path: str, body: Mapping[str, Any], seconds: float = math.inf) -> httpx.Response:
         """Post JSON and return the response, whatever its status.
 
         Args:
@@ -108,7 +86,7 @@ class Server:
         except UnusableResponse as error:
             raise Unavailable(f"{self._name} {error}") from None
 
-    async def _try(self, request: httpx.Request, patience: float) -> Response:
+    async def _try(self, request: httpx.Request, patience: float) -> httpx.Response:
         """Send a request until a server that is not busy answers, or the retries are used up."""
         for retry in range(self._settings.max_retries):
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**retry) * random.uniform(0.5, 1.0)  # noqa: S311 -- no secret
@@ -117,15 +95,15 @@ class Server:
                 with contextlib.suppress(KeyError, ValueError):
                     pause = float(response.headers["Retry-After"])
                 # A server that asks for more time than the call has is not waited for: the queue has its own pauses.
-                if not response.is_busy or not pause < patience:
+                if not _is_busy(response) or not pause < patience:
                     return response
             await asyncio.sleep(pause)
         return await self._send(request)
 
-    async def _send(self, request: httpx.Request) -> Response:
+    async def _send(self, request: httpx.Request) -> httpx.Response:
         return await _read(await self._client.send(request, stream=True), self._settings.max_bytes)
 
-    def read(self, response: Response) -> Any:
+    def read(self, response: httpx.Response) -> Any:
         """Return the JSON of a response.
 
         Raises:
@@ -133,13 +111,14 @@ class Server:
             SettingsError: it refused the request: the key, the model or a field is unknown; or it redirects.
             ValueError, RecursionError: not JSON; see `reading`.
         """
-        if response.is_busy:
-            raise Unavailable(f"{self._name} failed (HTTP {response.status})")
-        if httpx.codes.is_redirect(response.status):
-            raise SettingsError(f"{self._name} redirects (HTTP {response.status}): {ELSEWHERE}")
-        if not httpx.codes.is_success(response.status):
-            raise SettingsError(f"{self._name} refused the request (HTTP {response.status})")
-        return json.loads(response.body)
+        status = f"(HTTP {response.status_code})"
+        if _is_busy(response):
+            raise Unavailable(f"{self._name} failed {status}")
+        if response.is_redirect:
+            raise SettingsError(f"{self._name} redirects {status}: {ELSEWHERE}")
+        if not response.is_success:
+            raise SettingsError(f"{self._name} refused the request {status}")
+        return response.json()
 
     @contextlib.contextmanager
     def reading(self, expected: str) -> Iterator[None]:
@@ -148,6 +127,10 @@ class Server:
             yield
         except (AttributeError, LookupError, TypeError, ValueError, OverflowError, RecursionError):
             raise Unavailable(f"{self._name} answered something else than {expected}") from None
+
+
+def _is_busy(response: httpx.Response) -> bool:
+    return response.status_code == httpx.codes.TOO_MANY_REQUESTS or response.is_server_error
 
 
 def field_of(reply: Any, *path: str) -> Any:
@@ -200,16 +183,16 @@ class Fetcher:
                     raise UnusableResponse("led to a host that is not allowed")
                 headers = secrets if _origin(target) == _origin(start) else {}
                 response = await self._send(target, headers, settings)
-                if not httpx.codes.is_redirect(response.status) or "Location" not in response.headers:
-                    if response.status != httpx.codes.OK:
-                        raise UnusableResponse(f"answered HTTP {response.status}")
-                    return response.body
+                if not response.has_redirect_location:
+                    if response.status_code != httpx.codes.OK:
+                        raise UnusableResponse(f"answered HTTP {response.status_code}")
+                    return response.content
                 target = target.join(response.headers["Location"])
                 if target.scheme not in _PORTS or (start.scheme, target.scheme) == ("https", "http"):
                     raise UnusableResponse("redirected to a scheme that is not allowed")
         raise UnusableResponse(f"redirected more than {MAX_REDIRECTS} times")
 
-    async def _send(self, url: httpx.URL, headers: Mapping[str, str], settings: RemoteSettings) -> Response:
+    async def _send(self, url: httpx.URL, headers: Mapping[str, str], settings: RemoteSettings) -> httpx.Response:
         """Send a request to the first address that accepts a connection; each one is checked before."""
         _, host, port = _origin(url)
         if not 0 < port < 1 << 16:
@@ -253,16 +236,18 @@ def worded_failures() -> Iterator[None]:
         raise UnusableResponse(f"failed ({type(error).__name__})") from None
 
 
-async def _read(response: httpx.Response, byte_limit: int) -> Response:
+async def _read(response: httpx.Response, byte_limit: int) -> httpx.Response:
     """Read a response whose body has at most ``byte_limit`` bytes, compressed and decompressed, and close it.
 
     Raises:
         UnusableResponse: it is longer, damaged, or in another encoding than requested.
     """
     try:
-        return Response(response.status_code, response.headers, await _body(response, byte_limit))
+        body = await _body(response, byte_limit)
     finally:
         await response.aclose()
+    headers = {name: value for name, value in response.headers.items() if name != "content-encoding"}
+    return httpx.Response(response.status_code, headers=headers, content=body)
 
 
 async def _body(response: httpx.Response, byte_limit: int) -> bytes:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from retrieval_client.errors import SettingsError, Unavailable
 from worker.adapters.providers.http_client import Server, counted, field_of
 from worker.core.prompting.costs import Tokens, unbilled
 
 if TYPE_CHECKING:
-    from worker.adapters.providers.http_client import Response
+    import httpx
+
     from worker.core.prompting.costs import Paid
     from worker.settings.providers import LanguageModelSettings
 
@@ -64,30 +64,15 @@ class Completion:
     response_id: str | None
 
 
-class LanguageModel(Protocol):
-    """A language model that answers prompts.
+class LanguageModel:
+    """A language model behind OpenAI's API.
+
+    Args:
+        settings: model, server, key and limits.
 
     Attributes:
         provider: its operator, for traces; only answers of the same provider can be continued.
         name: the model's name.
-    """
-
-    provider: str
-    name: str
-
-    def complete(self, prompt: Prompt, paid: Paid = unbilled) -> Completion:
-        """Answer a prompt; ``paid`` is called with the usage, even if the answer is empty.
-
-        Raises:
-            Unavailable, SettingsError: its server failed, or refused.
-        """
-
-
-class OpenAIModel:
-    """A model behind OpenAI's API.
-
-    Args:
-        settings: model, server, key and limits.
     """
 
     provider = "openai"
@@ -146,12 +131,12 @@ class OpenAIModel:
         return {name: value for name, value in fields.items() if value is not None}
 
 
-def _is_forgotten(response: Response) -> bool:
+def _is_forgotten(response: httpx.Response) -> bool:
     """Return whether the earlier answer is unknown: OpenAI answers 400 with the field's name, others 404."""
-    if response.status != BAD_REQUEST:
-        return response.status == NOT_FOUND
+    if response.status_code != BAD_REQUEST:
+        return response.status_code == NOT_FOUND
     try:
-        reply = json.loads(response.body)
+        reply = response.json()
     except (ValueError, RecursionError):
         return False
     named = [field_of(reply, "error", "param"), field_of(reply, "error", "code")]
@@ -167,4 +152,4 @@ def _tokens(reply: Any, sent: str, generated: str) -> Tokens:
 
 def make(settings: LanguageModelSettings) -> LanguageModel | None:
     """Return the model that the settings name; None for none."""
-    return OpenAIModel(settings) if settings.kind == "openai" else None
+    return LanguageModel(settings) if settings.kind == "openai" else None

@@ -73,17 +73,18 @@ class RemoteSources:
         services = [self._services[name] for name in dict.fromkeys(names)]
         if not services or k < 1:
             return RemoteResults()
-        service_results = within(None, lambda: self._all(services, question, k, seconds))
+
+        async def search_all() -> list[RemoteResults]:
+            return await asyncio.gather(*(self._search(service, question, k, seconds) for service in services))
+
+        service_results = within(None, search_all)
         return RemoteResults(
             tuple(source for service_result in service_results for source in service_result.sources),
             tuple(failure for service_result in service_results for failure in service_result.failed),
             {name: count for service_result in service_results for name, count in service_result.skipped.items()},
         )
 
-    async def _all(self, services: Sequence[_Service], question: str, k: int, seconds: float) -> list[RemoteResults]:
-        return await asyncio.gather(*(self._one(service, question, k, seconds) for service in services))
-
-    async def _one(self, service: _Service, question: str, k: int, seconds: float) -> RemoteResults:
+    async def _search(self, service: _Service, question: str, k: int, seconds: float) -> RemoteResults:
         try:
             async with asyncio.timeout(min(seconds, service.settings.timeout_seconds)):
                 content = await self._fetcher.get(service.url(question, k), service.settings)

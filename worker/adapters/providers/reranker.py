@@ -186,15 +186,12 @@ def rerankers(settings: Settings, model: LanguageModel | None) -> dict[str, Rera
     Raises:
         SettingsError: a setting or a package is missing.
     """
-    kinds = {profile.rerank for profile in settings.profiles.values()} - {"none"}
-    rerankers_by_kind: dict[str, Reranker] = {}
-    for kind in sorted(kinds):
-        if kind == "lexical":
-            rerankers_by_kind[kind] = LexicalReranker()
-        elif kind == "http":
-            rerankers_by_kind[kind] = HttpReranker(settings.reranker)
-        elif kind == "cross_encoder":
-            rerankers_by_kind[kind] = CrossEncoderReranker(settings.reranker)
-        elif model is not None:
-            rerankers_by_kind[kind] = ModelReranker(model)
-    return rerankers_by_kind
+    makers: dict[str, Callable[[], Reranker]] = {
+        "lexical": LexicalReranker,
+        "http": lambda: HttpReranker(settings.reranker),
+        "cross_encoder": lambda: CrossEncoderReranker(settings.reranker),
+    }
+    if model is not None:
+        makers["llm"] = lambda: ModelReranker(model)
+    kinds = {profile.rerank for profile in settings.profiles.values()} & makers.keys()
+    return {kind: makers[kind]() for kind in sorted(kinds)}

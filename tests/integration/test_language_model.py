@@ -95,10 +95,11 @@ OPENAIS = {"message": "secret", "code": "previous_response_not_found", "param": 
         (Fault(404, body={"detail": ["secret"]}), UnknownAnswer),
         (Fault(400), SettingsError),
         (Fault(400, body={"error": {"message": "secret", "code": ["odd"], "param": {}}}), SettingsError),
+        (Fault(400, body="<html>secret</html>"), SettingsError),
         (Fault(401, body={"error": OPENAIS}), SettingsError),
         (Fault(503, body={"error": OPENAIS}), Unavailable),
     ],
-    ids=["OpenAI", "vLLM", "another", "another field", "an odd error", "no rights", "away"],
+    ids=["OpenAI", "vLLM", "another", "another field", "an odd error", "no JSON", "no rights", "away"],
 )
 def test_a_server_that_has_forgotten_an_answer_is_told_from_one_that_refuses(
     provider: Provider, fault: Fault, error: type[Exception]

@@ -60,7 +60,7 @@ def open_engine(make_settings: MakeSettings, database: str, provider: Provider) 
             database,
             language_model={**at, "kind": "openai", "model": "m"},
             embedder={**at, "kind": "openai", "model": "e", "batch_size": batch_size},
-            reranker={"url": f"{provider.url}/rerank", "model": reranker},
+            reranker={"url": f"{provider.url}/rerank", "model": reranker, "max_retries": 0},
             prices=PRICES,
             **changes,
         )

@@ -170,10 +170,7 @@ class Settings(BaseSettings):
         together["hybrid.searches"] = [search.corpus for search in self.hybrid.searches]
         for name, corpora in together.items():
             sizes = {corpus: self.corpora[corpus].dimensions for corpus in corpora if corpus in self.corpora}
-            smallest, largest = (
-                min(sizes, key=sizes.__getitem__, default=""),
-                max(sizes, key=sizes.__getitem__, default=""),
-            )
+            smallest, largest = (chosen(sizes, key=sizes.__getitem__, default="") for chosen in (min, max))
             if sizes and sizes[smallest] < sizes[largest]:
                 differ = f"{largest} has {sizes[largest]} dimensions, {smallest} {sizes[smallest]}"
                 raise ValueError(f"{name}: expected corpora of one number of dimensions: {differ}")

@@ -230,8 +230,6 @@ def worded_failures() -> Iterator[None]:
         yield
     except socket.gaierror:
         raise UnusableResponse("has no address") from None
-    except httpx.ConnectError:
-        raise UnusableResponse("could not be reached") from None
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ExceptionGroup) as error:
         raise UnusableResponse(f"failed ({type(error).__name__})") from None
 

@@ -22,7 +22,7 @@ help:  ## what there is
 
 # The client, then the project that needs it, with extras. `make demo` installs no tools of developers.
 EXTRAS = embedded monitoring semantic inspector documents
-TEST_EXTRAS = $(EXTRAS) multilingual llm tokenizer dev
+TEST_EXTRAS = $(EXTRAS) multilingual tokenizer dev
 PIP = @$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 define INSTALL
 $(PIP) -e client $(addprefix -e .,$(patsubst %,[%],$(1)))
@@ -134,7 +134,7 @@ contract: $(TESTS_INSTALLED)  ## write docs/contract, docs/reference, the client
 	PYTHONPATH=docs/_ext $(BIN)/python -m reference_pages
 	PYTHONPATH=docs/_ext $(BIN)/python -m blocking_client
 
-IMAGE_EXTRAS = monitoring inspector semantic llm
+IMAGE_EXTRAS = monitoring inspector semantic
 
 lock: $(INSTALLED)  ## write requirements-image.txt: what the image installs, with hashes
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools

@@ -28,7 +28,7 @@ from retrieval_client.errors import (
 )
 from retrieval_client.ledger import Ledger
 from retrieval_client.testing import example_of
-from worker.cli.devstack.redis import redis_server
+from workbench.devstack.redis import redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -406,11 +406,6 @@ def load_unconnected(path: Path | None = None) -> Settings:
 _UNUSED = "unused"
 
 
-def load_embedder(path: Path | None = None) -> EmbedderSettings:
-    """Load only the embedder's settings; see `load_unconnected`."""
-    return load_unconnected(path).embedder
-
-
 def from_values(values: dict[str, Any]) -> Settings:
     """Validate settings given as plain data; see `load`."""
     try:

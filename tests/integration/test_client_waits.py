@@ -33,7 +33,7 @@ from workbench.devstack.redis import redis_server
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 JOB = RetrieveTopK(query_embedding=[0.5])
 PLACE = "celery-task-meta-job"

@@ -99,7 +99,7 @@ guards: $(TESTS_INSTALLED)  ## remove each guard of rights, loss and secrets in 
 
 MUTANTS ?=
 
-mutants: $(TESTS_INSTALLED)  ## list small changes of worker/core that no unit test notices; MUTANTS='worker.core.pins.*'
+mutants: $(TESTS_INSTALLED)  ## list small changes of the pure parts that no unit test notices; MUTANTS='worker.core.pins.*'
 	$(call INSTALL,mutants)
 	$(BIN)/mutmut run $(MUTANTS)
 	$(BIN)/mutmut results
@@ -129,7 +129,7 @@ format: $(TESTS_INSTALLED)  ## let ruff format and mend
 
 contract: $(TESTS_INSTALLED)  ## write docs/contract, docs/reference, the client's examples, and blocking.py from asynchronous.py
 	$(BIN)/retrieval-worker contract
-	$(BIN)/python -c 'from worker.cli import schemas; print(schemas.client_examples().decode(), end="")' \
+	$(BIN)/python -c 'from workbench import schemas; print(schemas.client_examples().decode(), end="")' \
 	  > client/retrieval_client/examples.json
 	PYTHONPATH=docs/_ext $(BIN)/python -m reference_pages
 	PYTHONPATH=docs/_ext $(BIN)/python -m blocking_client

@@ -20,8 +20,8 @@ from tests.waiting import wait_for, waiting_sessions
 
 from chaos.proxy import Proxy, network, proxy
 from retrieval_client import Client
-from worker.cli.devstack.redis import redis_server
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.redis import redis_server
+from workbench.devstack.workers import celery_worker
 from worker.queue.broker import dead_letters, keys
 
 from .bad_input_worker import message
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

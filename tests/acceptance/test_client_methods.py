@@ -19,7 +19,7 @@ from retrieval_client import Client, PinnedReplay, RetrieveTopK, RunPipeline, Si
 from retrieval_client.celery import read, signature
 from retrieval_client.errors import DeadLettered, InvalidJob, NotAuthorised, TimedOut, Unavailable
 from retrieval_client.ledger import Ledger
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 from .held import is_clean
 from .jobs import JOB
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

@@ -19,7 +19,7 @@ import redis
 from celery import Celery
 
 from retrieval_client import Client, RetrieveTopK, Signer, TopK, encode_embedding
-from worker.cli.devstack.redis import USERS
+from workbench.devstack.redis import USERS
 from worker.core.text import lexical
 from worker.queue.broker import keys
 

@@ -20,15 +20,15 @@ from tests.waiting import wait_for
 from retrieval_client import Client, RetrieveTopK
 from retrieval_client.connection import LOOK_SECONDS
 from retrieval_client.errors import InvalidJob, TimedOut, Unavailable
-from worker.cli.devstack.processes import free_port
-from worker.cli.devstack.redis import Redis, redis_server
+from workbench.devstack.processes import free_port
+from workbench.devstack.redis import Redis, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 CALLS, LOSSES, RESTARTS = (
     int(os.environ.get(f"CLIENT_{name}", few)) for name, few in (("CALLS", 60), ("LOSSES", 8), ("RESTARTS", 2))

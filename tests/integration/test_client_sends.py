@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 KEY = "a key of 32 bytes or more for HS256"
 

@@ -28,12 +28,12 @@ from retrieval_client.errors import (
 )
 from retrieval_client.ledger import Ledger
 from retrieval_client.testing import example_of
-from worker.cli.devstack.redis import redis_server
+from workbench.devstack.redis import redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 JOB = RetrieveTopK(query_embedding=[0.5])
 PLACE = "celery-task-meta-job"

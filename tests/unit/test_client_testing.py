@@ -31,7 +31,7 @@ from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError, T
 from retrieval_client.jobs import is_news, reader_of
 from retrieval_client.ledger import Ledger
 from retrieval_client.testing import FakeAsyncClient, FakeClient, example_of
-from worker.cli import schemas
+from workbench import schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

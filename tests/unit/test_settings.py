@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from retrieval_client.errors import SettingsError
-from worker.cli.calibration import write
+from workbench.calibration import write
 from worker.core.shape import MAX_MESSAGE, MAX_VALUES, Bounds
 from worker.settings import CONFIG_VARIABLE, PREFIX, calibration_file, calibrations, from_values, load, read_glossary
 from worker.settings.base import config_folder

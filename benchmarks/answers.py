@@ -29,7 +29,7 @@ from worker.model import Candidate
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from worker.cli.evaluation.queries import LabelledQuery
+    from workbench.evaluation.queries import LabelledQuery
     from worker.jobs.engine import Engine
 
 _LABEL = re.compile(r"\[(S\d+)\]")

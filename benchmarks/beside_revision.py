@@ -22,8 +22,8 @@ from benchmarks.command import as_command
 from rich.console import Console
 from rich.table import Table
 
-from worker.cli.devstack.postgres import postgres_server
-from worker.cli.devstack.redis import redis_server
+from workbench.devstack.postgres import postgres_server
+from workbench.devstack.redis import redis_server
 
 HERE = Path(__file__).resolve().parents[1]
 

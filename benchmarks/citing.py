@@ -18,7 +18,7 @@ from benchmarks.pins import TENANT, load, settings_for
 
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.run_jobs import BuildCitations
-from worker.cli.devstack.postgres import postgres_server
+from workbench.devstack.postgres import postgres_server
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine, spare_collections
 from worker.model import Principal

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from benchmarks.labelled_sets import Found
 
-    from worker.cli.evaluation.queries import LabelledQuery
+    from workbench.evaluation.queries import LabelledQuery
 
 
 def copies(findings: Sequence[Found]) -> dict[str, str]:

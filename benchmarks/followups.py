@@ -17,10 +17,10 @@ import typer
 from benchmarks.labelled_sets import CALLER, FOLDER, SETS, K, loaded, opened
 from benchmarks.quality import changed, markdown
 
-from worker.cli.evaluation.queries import LabelledQuery
+from workbench.core.significance import estimate
+from workbench.evaluation.queries import LabelledQuery
 from worker.core.prompting.conversation import SHARE
 from worker.core.ranking.measures import mean, ndcg
-from worker.core.ranking.significance import estimate
 from worker.jobs.pipeline.types import CorpusSearch, QueryRequest, Turn
 
 if TYPE_CHECKING:

@@ -25,11 +25,12 @@ from benchmarks.command import Folder, publish
 from benchmarks.labelled_sets import CALLER, SETS, LabelledSet, loaded, opened, retrieved
 
 from synthetic.progress import steps
+from workbench.core.significance import difference
+from workbench.evaluation.queries import LabelledQuery
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus
 from worker.adapters.providers.embedder import make
 from worker.cli import corpus_files
-from worker.cli.evaluation.queries import LabelledQuery
 from worker.core.ranking.fusion import (
     DEPTH,
     PRIMARY_WEIGHT,
@@ -42,7 +43,6 @@ from worker.core.ranking.fusion import (
     weighted_sums,
 )
 from worker.core.ranking.measures import mean, ndcg
-from worker.core.ranking.significance import difference
 from worker.jobs.corpus_embedders import compared_with
 from worker.jobs.parallel_search import ParallelSearch
 from worker.jobs.query_embeddings import QueryEmbeddings

@@ -23,9 +23,9 @@ from benchmarks.command import as_command
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.contract.run_jobs import PinnedReplay
+from workbench.devstack.postgres import postgres_server
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.postgres import postgres_server
 from worker.cli.loader import load, migrate
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine

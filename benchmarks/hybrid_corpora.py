@@ -18,7 +18,7 @@ from synthetic.loading import Index, build
 from synthetic.progress import steps
 from synthetic.stage import server_settings, settings_for
 from synthetic.vectors import Dataset, chunk_id
-from worker.cli.devstack.postgres import postgres_server
+from workbench.devstack.postgres import postgres_server
 from worker.cli.loader import migrate
 from worker.settings.base import config_folder
 

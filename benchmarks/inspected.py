@@ -13,10 +13,10 @@ import psycopg
 
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RunPipeline
+from workbench.devstack.stack import local_stack
+from workbench.devstack.workers import stack_environment
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.stack import local_stack
-from worker.cli.devstack.workers import stack_environment
 from worker.cli.loader import count_words, load, migrate
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -26,7 +26,7 @@ from worker.settings import load as load_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.model import Principal
     from worker.settings import Settings
 
@@ -65,7 +65,7 @@ def record(engine: Engine, caller: Principal, subject: str, run: str, question: 
 @contextlib.contextmanager
 def pages() -> Iterator[str]:
     """Address of the pages of `retrieval-worker inspect`, with the environment of this process; see `SIGN_IN`."""
-    command = [sys.executable, "-m", "worker.cli", "inspect", f"--as={CALLER}", "--port=0"]
+    command = [sys.executable, "-m", "workbench", "inspect", f"--as={CALLER}", "--port=0"]
     environment = {**os.environ, "INSPECTOR_KEY": KEY}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None

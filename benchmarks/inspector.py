@@ -28,13 +28,13 @@ from playwright.sync_api import sync_playwright
 from rich.console import Console
 
 from retrieval_client import Client
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from multiprocessing.synchronize import Event
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 FEW, MANY = 15, 500
 RUN = "/run?subject=desk&run="

@@ -16,11 +16,11 @@ import psycopg
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveHybrid
 from synthetic.stage import settings_for
+from workbench.devstack.postgres import postgres_server
+from workbench.evaluation.queries import read_queries
 from worker.adapters.postgres.text_statistics import refresh
 from worker.adapters.providers.embedder import make
 from worker.cli import corpus_files
-from worker.cli.devstack.postgres import postgres_server
-from worker.cli.evaluation.queries import read_queries
 from worker.cli.loader import load, migrate
 from worker.core.ranking.fusion import RankedLeg
 from worker.core.ranking.measures import mean, ndcg
@@ -33,7 +33,7 @@ from worker.settings.providers import DEFAULT_MODEL, EmbedderSettings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from worker.cli.evaluation.queries import LabelledQuery
+    from workbench.evaluation.queries import LabelledQuery
     from worker.settings import Settings
 
 FOLDER = Path(__file__).parent / "labelled"

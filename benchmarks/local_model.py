@@ -21,13 +21,14 @@ from benchmarks.published_model import PublishedModel
 from rich.console import Console
 
 from retrieval_client import Client, RetrieveHybrid
+from workbench import demo
+from workbench.devstack.stack import local_stack
+from workbench.devstack.workers import celery_worker, stack_environment
 from worker.adapters.providers.local_embedder import LocalEmbedder
 from worker.adapters.providers.local_model import read as read_model
 from worker.adapters.providers.onnx_encoder import tokenizer_of
-from worker.cli import corpus_files, demo
+from worker.cli import corpus_files
 from worker.cli.corpus_files import EMBED_WITH, Document
-from worker.cli.devstack.stack import local_stack
-from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.core.text.fingerprint import cosines
 from worker.settings.providers import EmbedderSettings
 

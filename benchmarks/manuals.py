@@ -32,11 +32,11 @@ from rich.progress import track
 
 from retrieval_client import Client, RunPipeline
 from retrieval_client.errors import SettingsError
+from workbench.devstack.stack import local_stack
+from workbench.devstack.workers import celery_worker, stack_environment
 from worker.adapters.providers.local_embedder import LocalEmbedder
 from worker.cli import loader
 from worker.cli.commands.load import load
-from worker.cli.devstack.stack import local_stack
-from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.documents import folders
 from worker.settings import PREFIX
 
@@ -141,7 +141,7 @@ def load_report(folder: Path, question: str) -> str:
         environment = stack_environment(stack, TRUST_QUEUE="true", EMBEDDER__KIND="local")
         with timed() as answering, celery_worker(environment, stack.root / "worker.log"):
             citations = ask(Client(*stack.redis.urls("producer")), question)
-        command = [sys.executable, "-m", "worker.cli", "load", str(folder), "--owner", OWNER, "--dsn", dsn]
+        command = [sys.executable, "-m", "workbench", "load", str(folder), "--owner", OWNER, "--dsn", dsn]
         with timed() as second_load:
             subprocess.run(command, env={**os.environ, EMBEDDER: "local"}, stdout=subprocess.DEVNULL, check=True)
     seconds = {

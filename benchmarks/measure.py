@@ -16,8 +16,8 @@ from benchmarks.truth import brute_force, leaked, recall_against, recall_by_dist
 from retrieval_client.errors import SettingsError
 from synthetic.progress import steps
 from synthetic.stage import CORPUS, Stage
+from workbench.calibration import STEPS, Caller, CorpusCalibration, as_toml, calibration
 from worker.adapters.postgres.search import Corpus
-from worker.cli.calibration import STEPS, Caller, CorpusCalibration, as_toml, calibration
 from worker.model import NO_FILTERS
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from synthetic.loading import Progress
     from synthetic.vectors import Vectors
+    from workbench.core.calibration import Goal
     from worker.adapters.postgres.search import SearchResult
-    from worker.core.ranking.calibration import Goal
 
 K = 15
 SHIPPED, EXACT, CALIBRATED = "", "exact", "calibrated"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from benchmarks.labelled_sets import LabelledSet
 
-    from worker.cli.evaluation.queries import LabelledQuery
+    from workbench.evaluation.queries import LabelledQuery
 
     Values = Mapping[str, np.ndarray]
 

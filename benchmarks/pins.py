@@ -28,8 +28,8 @@ from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.run_jobs import PinnedReplay
 from retrieval_client.hashing import format_hash, hash_chunk
 from synthetic.many_chunks import CHUNKS_PER_DOCUMENT, OWNER, TENANT, chunk_text, load_many
+from workbench.devstack.postgres import postgres_server
 from worker.adapters.postgres.database import Database
-from worker.cli.devstack.postgres import postgres_server
 from worker.cli.loader import migrate
 from worker.jobs.context import JobContext
 from worker.jobs.corpora import Corpora

@@ -30,9 +30,9 @@ from rich.console import Console
 from retrieval_client import Client
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveHybrid, RunPipeline
-from worker.cli import demo
-from worker.cli.devstack.stack import local_stack
-from worker.cli.devstack.workers import celery_worker, stack_environment
+from workbench import demo
+from workbench.devstack.stack import local_stack
+from workbench.devstack.workers import celery_worker, stack_environment
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine, spare_collections
 from worker.queue.codec import JobResult
@@ -40,7 +40,7 @@ from worker.queue.codec import JobResult
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from worker.cli.evaluation.queries import LabelledQuery
+    from workbench.evaluation.queries import LabelledQuery
 
     Figures = Mapping[str, Sequence[float]]
 

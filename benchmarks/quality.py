@@ -17,15 +17,15 @@ from benchmarks.held_out import by_rerank_weight, chosen_elsewhere
 from benchmarks.labelled_sets import SETS, found, ids, loaded, opened, quality, retrieved, sourced
 
 from synthetic.progress import steps
-from worker.core.ranking.significance import difference, estimate
+from workbench.core.significance import difference, estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from benchmarks.labelled_sets import Found, LabelledSet
 
-    from worker.cli.evaluation.queries import LabelledQuery
-    from worker.core.ranking.significance import Estimate
+    from workbench.core.significance import Estimate
+    from workbench.evaluation.queries import LabelledQuery
     from worker.jobs.engine import Engine
 
 DENSE, WORDS = "`primary` alone", "`sparse` alone"

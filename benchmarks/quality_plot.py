@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from worker.core.ranking.significance import Estimate
+    from workbench.core.significance import Estimate
 
 
 def plot(systems: Mapping[str, Sequence[Estimate]], sets: Sequence[str], path: Path) -> None:

@@ -24,7 +24,7 @@ from synthetic.loading import Index
 from synthetic.real_text import real_text
 from synthetic.stage import changed_search, stage
 from synthetic.vectors import VISIBLE_PERCENT, Dataset
-from worker.core.ranking.calibration import Goal
+from workbench.core.calibration import Goal
 from worker.settings.serving import SearchSettings
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import psycopg
 
 from retrieval_client import RetrieveTopK, encode_embedding
+from workbench.devstack.stack import local_stack
+from workbench.devstack.workers import celery_worker, stack_environment
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.stack import local_stack
-from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.loader import load, migrate
 
 if TYPE_CHECKING:

@@ -32,15 +32,15 @@ from synthetic.loading import TENANT, Index
 from synthetic.loading import load as load_dataset
 from synthetic.progress import steps
 from synthetic.vectors import Dataset
-from worker.cli.devstack.stack import local_stack
-from worker.cli.devstack.workers import celery_worker, stack_environment
+from workbench.devstack.stack import local_stack
+from workbench.devstack.workers import celery_worker, stack_environment
 from worker.queue.broker import keys, turns
 from worker.queue.claims import Claims
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 QUEUE, OWN_QUEUE = "retrieval", "pipeline"
 LONE, LONE_ROUNDS = 300, 4

@@ -24,8 +24,8 @@ from synthetic.loading import TENANT, Index
 from synthetic.loading import load as load_dataset
 from synthetic.progress import steps
 from synthetic.vectors import Dataset
-from worker.cli.devstack.stack import local_stack
-from worker.cli.devstack.workers import celery_worker, stack_environment
+from workbench.devstack.stack import local_stack
+from workbench.devstack.workers import celery_worker, stack_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -15,7 +15,7 @@ import typer
 from benchmarks.pins import TENANT, load, settings_for
 from rich.console import Console
 
-from worker.cli.devstack.postgres import postgres_server
+from workbench.devstack.postgres import postgres_server
 from worker.jobs.engine import Engine
 from worker.model import Principal
 

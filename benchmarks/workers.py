@@ -22,10 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 from retrieval_client import Client, RetrieveTopK, encode_embedding
+from workbench.devstack.stack import Stack, local_stack
+from workbench.devstack.workers import celery_worker, stack_environment
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.stack import Stack, local_stack
-from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.loader import load, migrate
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, Self
 import psutil
 
 from chaos.jobs import QUEUES
-from worker.cli.devstack.processes import spawn_python
+from workbench.devstack.processes import spawn_python
 
 if TYPE_CHECKING:
     import subprocess

@@ -13,7 +13,7 @@ from typing import NoReturn
 import redis
 
 from chaos.servers import GONE_SECONDS, ForeignServerError, RedisServer
-from worker.cli.devstack.processes import free_port, wait_until
+from workbench.devstack.processes import free_port, wait_until
 
 PROGRAM = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 

@@ -18,9 +18,9 @@ import redis
 from redis.backoff import ConstantBackoff, NoBackoff
 from redis.retry import Retry
 
-from worker.cli.devstack.postgres import Postgres, postgres_server
-from worker.cli.devstack.processes import free_port
-from worker.cli.devstack.redis import REFUSED_HARMLESSLY, Redis, redis_server
+from workbench.devstack.postgres import Postgres, postgres_server
+from workbench.devstack.processes import free_port
+from workbench.devstack.redis import REFUSED_HARMLESSLY, Redis, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 VISIBILITY_SECONDS = 16
 TIME_LIMIT_SECONDS = 14
-VISIBILITY = PREFIX + "WORKER__VISIBILITY_TIMEOUT_SECONDS"
 ROLE = "retrieval_worker"
 
 SETTINGS = {
@@ -125,7 +124,7 @@ def stage(
         broker_url = redis_server.url(0, "worker", ports["redis"])
         environment = worker_environment(broker_url, results.url(1, "worker", ports["results"]), dsn)
         diary = root / "diary"
-        environment |= {DIARY: str(diary), VISIBILITY: str(options.visibility), **(variables or {})}
+        environment |= {DIARY: str(diary), **(variables or {})}
         faketime = library()
         fleet = exits.enter_context(
             Fleet(

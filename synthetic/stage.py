@@ -15,9 +15,9 @@ from retrieval_client.errors import SettingsError
 from synthetic.loading import TENANT, Index, load
 from synthetic.progress import steps
 from synthetic.vectors import Dataset, owner_of
+from workbench.devstack.postgres import postgres_server
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus
-from worker.cli.devstack.postgres import postgres_server
 from worker.model import Principal
 from worker.settings import Settings, from_values, read_values
 from worker.settings.base import config_folder

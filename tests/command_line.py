@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from typer.main import get_command
 
-from worker.cli import main
+from workbench.main import cli
+from worker.cli.main import run as run_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ def command_line(capsys: pytest.CaptureFixture[str], variables: Mapping[str, str
         with pytest.MonkeyPatch.context() as patch:
             for name, value in {**variables, **environment}.items():
                 patch.setenv(name, value)
-            code = main.run(get_command(main.cli), arguments)
+            code = run_command(get_command(cli), arguments)
         said = capsys.readouterr()
         return CompletedProcess(arguments, code, said.out, said.err)
 

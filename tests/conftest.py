@@ -14,14 +14,16 @@ import psycopg
 import pytest
 import redis
 from tests import prebuilt
+from tests.clients import called_alike
 from tests.integration.provider import Provider, running
 from tests.lanes import has_quick_tests, is_full, is_of_peers
 
+from retrieval_client import AsyncClient, Client
+from workbench.devstack.redis import find_redis, missing_tls, redis_server, version
+from workbench.devstack.stack import Stack
+from workbench.devstack.workers import stack_environment
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.redis import find_redis, missing_tls, redis_server, version
-from worker.cli.devstack.stack import Stack
-from worker.cli.devstack.workers import stack_environment
 from worker.cli.loader import count_words, load, migrate
 from worker.settings import Settings, from_values, load_unconnected, read_values
 from worker.settings.base import config_folder
@@ -29,7 +31,7 @@ from worker.settings.base import config_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from worker.cli.devstack.postgres import Postgres
+    from workbench.devstack.postgres import Postgres
 
 # The same examples in each run: a suite that fails by chance does not say what broke; random ones are for `make fuzz`.
 # No deadline: the machine is shared. `make test` takes the first profile, all else the second.
@@ -150,6 +152,13 @@ def broker(stack: Stack) -> Iterator[redis.Redis]:
     with redis.Redis.from_url(stack.redis.url(0)) as client:
         client.flushall()
         yield client
+
+
+@pytest.fixture(params=[Client, AsyncClient], ids=["blocking", "asyncio"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Makes clients of either kind, which are called as the one that blocks."""
+    with called_alike(request.param) as make:
+        yield make
 
 
 @pytest.fixture

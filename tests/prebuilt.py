@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from worker.cli.devstack.postgres import Postgres, postgres_server
+from workbench.devstack.postgres import Postgres, postgres_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import redis
 
-from worker.cli.devstack.redis import REFUSED_HARMLESSLY
+from workbench.devstack.redis import REFUSED_HARMLESSLY
 
 if TYPE_CHECKING:
-    from worker.cli.devstack.redis import Redis
+    from workbench.devstack.redis import Redis
 
 
 def refusals(server: Redis) -> list[dict[str, Any]]:

@@ -10,5 +10,7 @@ Read in this order:
 5. `core`: the pure parts. `adapters`: Postgres, files, models, remote services.
 6. `queue.broker`: how messages come off Redis so that none is lost.
 7. `inspector`: views of runs, and the pages that show them.
-8. `app`: the Celery application, built from `settings`. `cli`: the command line.
+8. `app`: the Celery application, built from `settings`. `cli`: the commands of a service.
+
+`workbench`, a package beside this one, has what no service loads, and the whole command line.
 """

@@ -32,7 +32,7 @@ from synthetic.progress import progress_console, steps
 from synthetic.real_text import real_text
 from synthetic.stage import Stage, server_settings, stage
 from synthetic.vectors import Dataset
-from worker.cli.devstack.redis import redis_server
+from workbench.devstack.redis import redis_server
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:

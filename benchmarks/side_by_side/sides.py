@@ -23,8 +23,8 @@ from celery import Celery
 
 from retrieval_client.errors import RetrievalError
 from synthetic.loading import TENANT
-from worker.cli.devstack.processes import spawn_python, stop, wait_until
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.processes import spawn_python, stop, wait_until
+from workbench.devstack.workers import celery_worker
 from worker.settings import PREFIX
 
 if TYPE_CHECKING:

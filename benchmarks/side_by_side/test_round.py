@@ -11,9 +11,9 @@ from benchmarks.side_by_side import figures, peers, report
 from benchmarks.side_by_side.__main__ import Order, play
 from psycopg.types.json import Jsonb
 
+from workbench.devstack.postgres import postgres_server
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.postgres import postgres_server
 from worker.cli.loader import load, migrate
 
 pytestmark = pytest.mark.full  # minutes

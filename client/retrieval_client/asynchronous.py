@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from typing import TYPE_CHECKING, Any, overload
 
-import redis
-from redis import asyncio as redis_asyncio
-from redis.asyncio.retry import Retry
-from redis.backoff import ConstantBackoff
 from typing_extensions import Self
 
 from retrieval_client.connection import (
     BROKER,
     LOOK_SECONDS,
-    PAUSE_SECONDS,
     RECORDS_AT_ONCE,
-    RETRIES,
-    as_redis_reads,
+    aconnected,
     check_heard,
-    options_of,
     place_of,
     refused,
 )
@@ -45,7 +36,7 @@ from retrieval_client.jobs import (
 from retrieval_client.subscription import AsyncSubscription
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncIterator, Iterable
     from contextlib import AbstractContextManager
 
     from retrieval_client.contract.base import AnsweredBy, AnswerT
@@ -53,25 +44,25 @@ if TYPE_CHECKING:
     from retrieval_client.jobs import Claims
     from retrieval_client.subscription import AsyncListener
 
-CONNECTIONS = 16
-"""Most connections to each Redis; who needs another one waits for it."""
-
 
 class AsyncClient(BaseClient):
-    """As `Client`, for one event loop; see `BaseClient` for its arguments.
+    """A client that sends jobs and reads results until it is closed; then each method raises a RuntimeError.
 
     async with AsyncClient(broker_url, result_backend) as client:
         answer = await client.call(job)
+
+    See `BaseClient` for its arguments. A client that has reached the results' Redis waits an outage of it out until
+    the timeout; if Redis hangs, rather than refuses, up to 15 s longer.
     """
 
     def __init__(self, broker_url: str, result_backend: str | None = None, signer: Signer | None = None) -> None:
         super().__init__(broker_url, result_backend, signer)
-        self._queues = _connected(broker_url)
-        self._results = _connected(result_backend or broker_url)
+        self._queues = aconnected(broker_url)
+        self._results = aconnected(result_backend or broker_url)
         self.queues_place, self.results_place = (
             place_of(client.connection_pool.connection_kwargs) for client in (self._queues, self._results)
         )
-        self._subscription = AsyncSubscription(_connected(result_backend or broker_url, retries=0))
+        self._subscription = AsyncSubscription(aconnected(result_backend or broker_url, retries=0))
 
     async def enqueue(
         self,
@@ -81,7 +72,22 @@ class AsyncClient(BaseClient):
         task_id: str | None = None,
         expires: float | None = None,
     ) -> TaskId[AnswerT]:
-        """Put a job on its queue; see `Client.enqueue`."""
+        """Put a job on its queue.
+
+        Args:
+            job: the job.
+            claims: the caller's claims, to be signed; needs a `Signer`.
+            task_id: an id of your own, so that you may send the same job again; default a new one.
+            expires: seconds after which no client waits for the answer.
+
+        Returns:
+            The task id, a string; it carries the type of the answer for `result`.
+
+        Raises:
+            InvalidJob: a field can't be written as JSON. Jobs with wrong fields raise it as they are made.
+            Unavailable: Redis is unavailable.
+            SettingsError: Redis refuses the user, the password or the command.
+        """
         checked = as_job(job)
         job_id = new_id(checked, task_id)
         await self._send(self._composed(checked, claims, job_id, expires))
@@ -92,7 +98,19 @@ class AsyncClient(BaseClient):
     @overload
     async def result(self, task_id: str, timeout: float | None = None) -> Any: ...
     async def result(self, task_id: str, timeout: float | None = None) -> Any:
-        """Wait for a job's answer; see `Client.result`."""
+        """Wait for a job's answer.
+
+        Args:
+            task_id: the id from `enqueue`, or an equal string.
+            timeout: seconds; None: without limit.
+
+        Raises:
+            TimedOut: no answer within ``timeout`` seconds (the job may still be answered).
+            Unavailable: Redis is unavailable; in these seconds as well, if it was reached before.
+            SettingsError: Redis refuses the user or the password; or the worker is misconfigured.
+            RetrievalError: the job failed; the class gives the reason (see `retrieval_client.errors`).
+            ValueError: `timeout` is not a number of seconds.
+        """
         check_wait(timeout)
         await self._reach_results(task_id)
         with self._listening([task_id]) as listener:
@@ -106,7 +124,17 @@ class AsyncClient(BaseClient):
     @overload
     def results(self, task_ids: Iterable[str], timeout: float | None = None) -> AsyncIterator[Outcome[Any]]: ...
     async def results(self, task_ids: Iterable[str], timeout: float | None = None) -> AsyncIterator[Outcome[Any]]:
-        """Wait for many jobs; yield how each ended, as they end; see `Client.results`."""
+        """Wait for many jobs; yield how each ended, as they end.
+
+        Args:
+            task_ids: the ids from `enqueue`.
+            timeout: seconds for all together; None: without limit. Jobs that have not `ended` by then come last, with
+                `TimedOut`, or `Unavailable` if Redis is away.
+
+        Raises:
+            Unavailable: Redis was never reached.
+            SettingsError, ValueError: as `result`.
+        """
         check_wait(timeout)
         waiting, is_away = {str(task_id): task_id for task_id in task_ids}, False
         if not waiting:
@@ -131,14 +159,24 @@ class AsyncClient(BaseClient):
         self, jobs: Iterable[Job], *, claims: Claims = None, timeout: float | None = 30.0
     ) -> list[Any]: ...
     async def call_many(self, jobs: Iterable[Any], *, claims: Claims = None, timeout: float | None = 30.0) -> list[Any]:
-        """Enqueue jobs and wait for their answers, in the order of the jobs; see `Client.call_many`."""
+        """Enqueue jobs and wait for their answers, which come in the order of the jobs; after ``timeout`` they expire.
+
+        Raises:
+            RetrievalError: the first job's, in their order, that failed; `results` has the others' answers too.
+            ValueError: as `call`.
+        """
         check_expiry(timeout)
         ids = [await self.enqueue(job, claims=claims, expires=timeout) for job in jobs]
         ended = {outcome.task_id: outcome async for outcome in self.results(ids, timeout)}
         return [ended[task_id].get() for task_id in ids]
 
     async def call(self, job: AnsweredBy[AnswerT], *, claims: Claims = None, timeout: float | None = 30.0) -> AnswerT:
-        """Enqueue a job and wait for its answer; after ``timeout`` the job expires; see `Client.call`."""
+        """Enqueue a job and wait for its answer; after ``timeout`` the job expires.
+
+        Raises:
+            ValueError: `timeout` is not a positive number of seconds.
+            RetrievalError: as `enqueue` and `result`.
+        """
         check_expiry(timeout)
         checked = as_job(job)
         task_id = new_id(checked)
@@ -150,11 +188,20 @@ class AsyncClient(BaseClient):
         return answer
 
     async def progress(self, task_id: str) -> Progress:
-        """Return the progress of a job; see `Client.progress`."""
+        """Return the progress of a job.
+
+        Raises:
+            Unavailable: Redis is unavailable.
+            SettingsError: Redis refuses the user or the password.
+        """
         return progress_of(await self._look(task_id))
 
     async def watch(self, task_id: str, timeout: float | None = None) -> AsyncIterator[Progress]:
-        """Yield the progress of a job as it changes; see `Client.watch`."""
+        """Yield the progress of a job as it changes; the last one `ended`, unless ``timeout`` seconds were over before.
+
+        Raises:
+            Unavailable, SettingsError, ValueError: as `result`.
+        """
         check_wait(timeout)
         previous_progress: Progress | None = None
         await self._reach_results(task_id)
@@ -165,14 +212,28 @@ class AsyncClient(BaseClient):
                     previous_progress = progress
 
     async def cancel(self, task_id: str) -> None:
-        """Ask the workers not to run a job that waits; see `Client.cancel`."""
+        """Ask the workers not to run a job that waits; its record becomes ``REVOKED``.
+
+        They do so only where `worker.remote_control` names `revoke`. A job that runs goes on.
+
+        Raises:
+            NotAuthorised: this user of Redis may not (config/redis allows it only to the administrator).
+            Unavailable: Redis is unavailable, or no worker listens.
+            SettingsError: Redis refuses the user or the password.
+        """
         database = self._queues.connection_pool.connection_kwargs.get("db", 0)
         with self._reaching(BROKER), refused("cancel jobs: ask an operator to revoke it"):
             heard = await self._queues.publish(control_channel(database), compose_revoke(task_id))
         check_heard(heard)
 
     async def forget(self, task_id: str) -> None:
-        """Delete a job's result before it expires; see `Client.forget`."""
+        """Delete a job's result before it expires.
+
+        Raises:
+            NotAuthorised: this user of Redis may not (config/redis allows it only to the administrator).
+            Unavailable: Redis is unavailable.
+            SettingsError: Redis refuses the user or the password.
+        """
         with self._reaching(self._results_setting), refused("delete results: they expire by themselves"):
             await self._results.delete(record_key(task_id))
 
@@ -206,18 +267,6 @@ class AsyncClient(BaseClient):
         """Listen to the records of jobs."""
         self._check_open()
         return self._subscription.listening(task_ids)
-
-    @contextlib.contextmanager
-    def _reaching(self, setting: str, task_id: str | None = None) -> Iterator[None]:
-        """Speak to the Redis of a setting, and heed a cancellation that redis-py loses.
-
-        Its `asyncio.wait_for` does so, until Python 3.12, if the cancellation comes together with the end of a write.
-        """
-        earlier_cancellations = _cancellations()
-        with super()._reaching(setting, task_id):
-            yield
-            if _cancellations() > earlier_cancellations:
-                raise asyncio.CancelledError
 
     async def _wait(self, listener: AsyncListener, task_id: str, timeout: float | None) -> Record | None:
         """Wait for the end of a job; None: too late."""
@@ -275,18 +324,3 @@ class AsyncClient(BaseClient):
         """Read a job's record as it is stored."""
         with self._reaching(self._results_setting, task_id):
             return record_of(await self._results.get(record_key(task_id)))
-
-
-def _cancellations() -> int:
-    """Return how often the current task was cancelled; always 0 in Python 3.10, which does not count."""
-    return getattr(asyncio.current_task(), "cancelling", int)()
-
-
-def _connected(url: str, retries: int = RETRIES) -> redis_asyncio.Redis:
-    """Return Redis at a URL, which is connected to when it is first asked."""
-    lost = (redis.ConnectionError, redis.TimeoutError) if retries else ()
-    retry = Retry(ConstantBackoff(PAUSE_SECONDS), retries, lost)
-    pool = redis_asyncio.BlockingConnectionPool.from_url(
-        as_redis_reads(url), **options_of(url), retry=retry, max_connections=CONNECTIONS
-    )
-    return redis_asyncio.Redis.from_pool(pool)

@@ -1,24 +1,21 @@
-"""The client that blocks: one call after another, or from several threads."""
+"""The client that blocks: one call after another, or from several threads.
+
+Generated from asynchronous.py by `make contract`: change that file.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any, overload
 
-import redis
-from redis.backoff import ConstantBackoff
-from redis.retry import Retry
 from typing_extensions import Self
 
 from retrieval_client.connection import (
     BROKER,
     LOOK_SECONDS,
-    PAUSE_SECONDS,
     RECORDS_AT_ONCE,
-    RETRIES,
-    as_redis_reads,
     check_heard,
-    options_of,
+    connected,
     place_of,
     refused,
 )
@@ -39,7 +36,7 @@ from retrieval_client.jobs import (
     progress_of,
     record_of,
 )
-from retrieval_client.subscription import Subscriptions
+from retrieval_client.subscription import Subscription
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -51,25 +48,24 @@ if TYPE_CHECKING:
     from retrieval_client.subscription import Listener
 
 
-MOST_THREADS = 10_000
-"""Most threads that may use a client at once."""
-
-
 class Client(BaseClient):
     """A client that sends jobs and reads results until it is closed; then each method raises a RuntimeError.
 
-    Several threads may use it. See `BaseClient` for its arguments. A client that has reached the results' Redis waits
-    an outage of it out until the timeout; if Redis hangs, rather than refuses, up to 15 s longer.
+    with Client(broker_url, result_backend) as client:
+        answer = client.call(job)
+
+    See `BaseClient` for its arguments. A client that has reached the results' Redis waits an outage of it out until
+    the timeout; if Redis hangs, rather than refuses, up to 15 s longer.
     """
 
     def __init__(self, broker_url: str, result_backend: str | None = None, signer: Signer | None = None) -> None:
         super().__init__(broker_url, result_backend, signer)
-        self._queues = _connected(broker_url)
-        self._results = _connected(result_backend or broker_url)
+        self._queues = connected(broker_url)
+        self._results = connected(result_backend or broker_url)
         self.queues_place, self.results_place = (
-            place_of(client.get_connection_kwargs()) for client in (self._queues, self._results)
+            place_of(client.connection_pool.connection_kwargs) for client in (self._queues, self._results)
         )
-        self._subscriptions = Subscriptions(_connected(result_backend or broker_url, retries=0))
+        self._subscription = Subscription(connected(result_backend or broker_url, retries=0))
 
     def enqueue(
         self,
@@ -226,7 +222,7 @@ class Client(BaseClient):
             Unavailable: Redis is unavailable, or no worker listens.
             SettingsError: Redis refuses the user or the password.
         """
-        database = self._queues.get_connection_kwargs().get("db", 0)
+        database = self._queues.connection_pool.connection_kwargs.get("db", 0)
         with self._reaching(BROKER), refused("cancel jobs: ask an operator to revoke it"):
             heard = self._queues.publish(control_channel(database), compose_revoke(task_id))
         check_heard(heard)
@@ -253,7 +249,7 @@ class Client(BaseClient):
         if self._closed:
             return
         self._closed = True
-        self._subscriptions.close()
+        self._subscription.close()
         self._queues.close()
         self._results.close()
 
@@ -271,7 +267,7 @@ class Client(BaseClient):
     def _listening(self, task_ids: Iterable[str]) -> AbstractContextManager[Listener]:
         """Listen to the records of jobs."""
         self._check_open()
-        return self._subscriptions.listening(task_ids)
+        return self._subscription.listening(task_ids)
 
     def _wait(self, listener: Listener, task_id: str, timeout: float | None) -> Record | None:
         """Wait for the end of a job; None: too late."""
@@ -329,11 +325,3 @@ class Client(BaseClient):
         """Read a job's record as it is stored."""
         with self._reaching(self._results_setting, task_id):
             return record_of(self._results.get(record_key(task_id)))
-
-
-def _connected(url: str, retries: int = RETRIES) -> redis.Redis:
-    """Return Redis at a URL, which is connected to when it is first asked."""
-    lost = (redis.ConnectionError, redis.TimeoutError) if retries else ()
-    retry = Retry(ConstantBackoff(PAUSE_SECONDS), retries, lost)
-    # As many connections as threads wait; the library's own bound would be an error for who comes too late.
-    return redis.Redis.from_url(as_redis_reads(url), **options_of(url), retry=retry, max_connections=MOST_THREADS)

@@ -7,7 +7,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+import redis
+from redis import asyncio as redis_asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import ConstantBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
+from redis.retry import Retry
 
 from retrieval_client.errors import NotAuthorised, RetrievalError, SettingsError, Unavailable
 
@@ -24,10 +29,16 @@ OPTIONS: dict[str, Any] = {
     # `CLIENT SETINFO` is none of a producer's commands (config/redis/users.acl); redis-py 8 has another option for it.
     **({"driver_info": None} if find_spec("redis.driver_info") else {"lib_name": None, "lib_version": None}),
 }
-"""Options of every connection; `options_of` has those of a URL."""
+"""Options of every connection; `_options_of` has those of a URL."""
 
 RETRIES, PAUSE_SECONDS = 2, 0.2
 """How often, and after which pause, a command is sent again whose connection was lost."""
+
+CONNECTIONS = 16
+"""Most connections of an event loop to each Redis; who needs another one waits for it."""
+
+MOST_THREADS = 10_000
+"""Most threads that may use a client at once."""
 
 RECORDS_AT_ONCE = 100
 """Most records that are read by one command: an answer may be of a megabyte."""
@@ -35,6 +46,7 @@ RECORDS_AT_ONCE = 100
 LOOK_SECONDS = 1.0
 """Longest that an answer is late whose publication was lost: it is stored as well, and looked at so often."""
 
+_LOST = (redis.ConnectionError, redis.TimeoutError)
 _SOCKETS = ("redis+socket", "unix")
 _SCHEMES = ("redis", "rediss", *_SOCKETS)
 
@@ -77,8 +89,52 @@ def as_redis_reads(url: str) -> str:
     return f"{scheme}://{split_url.netloc}{split_url.path}" + (f"?{urlencode(query, safe='/')}" if query else "")
 
 
-def options_of(url: str) -> dict[str, Any]:
-    """Return the options of connections to a URL."""
+class _Pool(redis.ConnectionPool):
+    """A pool that keeps nothing once it is closed: a command that closing interrupts connects again."""
+
+    _is_closed = False
+
+    def disconnect(self, inuse_connections: bool = True) -> None:
+        self._is_closed = True
+        super().disconnect(inuse_connections)
+
+    def release(self, connection: Any) -> None:
+        super().release(connection)
+        if self._is_closed:
+            connection.disconnect()
+
+
+class _AsyncPool(redis_asyncio.BlockingConnectionPool):
+    """The same for asyncio."""
+
+    _is_closed = False
+
+    async def disconnect(self, inuse_connections: bool = True) -> None:
+        self._is_closed = True
+        await super().disconnect(inuse_connections)
+
+    async def release(self, connection: Any) -> None:
+        await super().release(connection)
+        if self._is_closed:
+            await connection.disconnect()
+
+
+def connected(url: str, retries: int = RETRIES) -> redis.Redis:
+    """Return Redis at a URL, which is connected to when it is first asked."""
+    retry = Retry(ConstantBackoff(PAUSE_SECONDS), retries, _LOST if retries else ())
+    # As many connections as threads wait; the library's own bound would be an error for who comes too late.
+    pool = _Pool.from_url(as_redis_reads(url), **_options_of(url), retry=retry, max_connections=MOST_THREADS)
+    return redis.Redis.from_pool(pool)
+
+
+def aconnected(url: str, retries: int = RETRIES) -> redis_asyncio.Redis:
+    """Return the same for asyncio."""
+    retry = AsyncRetry(ConstantBackoff(PAUSE_SECONDS), retries, _LOST if retries else ())
+    pool = _AsyncPool.from_url(as_redis_reads(url), **_options_of(url), retry=retry, max_connections=CONNECTIONS)
+    return redis_asyncio.Redis.from_pool(pool)
+
+
+def _options_of(url: str) -> dict[str, Any]:
     return OPTIONS if urlsplit(url).scheme in _SOCKETS else {**OPTIONS, "socket_keepalive": True}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import asyncio
 import base64
 import contextlib
 import math
@@ -177,7 +178,7 @@ class OutgoingJob:
 
 
 class BaseClient:
-    """A client without its connections.
+    """A client without its connections: several threads may share a `Client`, an `AsyncClient` is for one event loop.
 
     Args:
         broker_url: the Redis of the workers' queues.
@@ -259,9 +260,11 @@ class BaseClient:
         """Speak to the Redis of a setting, about a job; its errors are translated.
 
         Closing a client takes its connections away from those who use them, and what they meet then may come from
-        anywhere inside redis-py: they are told that the client is closed.
+        anywhere inside redis-py: they are told that the client is closed. A cancellation is heeded that redis-py
+        loses: its `asyncio.wait_for` does so, until Python 3.12, if it comes together with the end of a write.
         """
         self._check_open()
+        earlier_cancellations = _cancellations()
         try:
             with translated(setting, self.queues_place if setting == BROKER else self.results_place):
                 yield
@@ -270,6 +273,8 @@ class BaseClient:
             if isinstance(error, Unavailable):
                 error.task_id = task_id
             raise
+        if _cancellations() > earlier_cancellations:
+            raise asyncio.CancelledError
 
     def _composed(self, job: Job, claims: Claims, task_id: str, expires: float | None) -> OutgoingJob:
         """Return the message of a job, signed."""
@@ -301,6 +306,14 @@ class BaseClient:
             return reader_of(task_name).validate_python(record.result)
         except (ValidationError, RecursionError):
             raise errors.InternalError("the answer in the record of this job is none of its task") from None
+
+
+def _cancellations() -> int:
+    """Return how often the current task was cancelled; 0 outside of tasks, and in Python 3.10, which does not count."""
+    try:
+        return getattr(asyncio.current_task(), "cancelling", int)()
+    except RuntimeError:  # no event loop runs in this thread
+        return 0
 
 
 def progress_of(record: Record) -> Progress:

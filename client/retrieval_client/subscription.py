@@ -209,8 +209,8 @@ class AsyncSubscription:
 class Listener:
     """A wait of a thread for some jobs, on a connection that is its own meanwhile."""
 
-    def __init__(self, subscriptions: Subscriptions, channels: set[bytes]) -> None:
-        self._subscriptions = subscriptions
+    def __init__(self, subscription: Subscription, channels: set[bytes]) -> None:
+        self._subscription = subscription
         self._channels = channels
         self._unconfirmed = {*channels}
         self._lost = False
@@ -243,7 +243,7 @@ class Listener:
             except (redis.RedisError, OSError):
                 published.close()
             else:
-                self._subscriptions.give_back(published)
+                self._subscription.give_back(published)
 
     def drop(self) -> None:
         """End the connection."""
@@ -264,13 +264,13 @@ class Listener:
 
     def _subscribed(self) -> PubSub:
         if self._published is None:
-            self._published = self._subscriptions.take()
+            self._published = self._subscription.take()
             self._unconfirmed = {*self._channels}
             self._published.subscribe(*self._channels)
         return self._published
 
 
-class Subscriptions:
+class Subscription:
     """The connections of a client by which its threads listen: each its own, used again by the next wait."""
 
     def __init__(self, connections: redis.Redis) -> None:

@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from retrieval_client.asynchronous import AsyncClient
 from retrieval_client.blocking import Client
-from retrieval_client.contract.message import Record
+from retrieval_client.contract.message import record_key
 from retrieval_client.contract.registry import task_of
 from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
 from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError
@@ -68,7 +68,7 @@ class Answering:
     def __init__(self, replies: Replies | None = None, dimensions: int = DIMENSIONS) -> None:
         self._replies = dict(replies or {})
         self._dimensions = dimensions
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, str] = {}
         self.jobs: list[Job] = []
         self.claims: list[Claims] = []
 
@@ -76,26 +76,30 @@ class Answering:
         """Take a job, and answer it; the same id is answered once."""
         self.jobs.append(job)
         self.claims.append(claims)
-        self._records.setdefault(task_id, self._record(job, claims))
+        self._records.setdefault(record_key(task_id), self._record(job, claims))
 
     def reply(self, job: type[Job], reply: Reply | Callable[[Any], Reply]) -> None:
         """Answer jobs of this type so from now on: with an answer, an error, or what a function makes of the job."""
         self._replies[job] = reply
 
-    def record(self, task_id: str) -> Record:
-        """Return the record of a job; one that was not sent is pending."""
-        return self._records.get(task_id, Record("PENDING", None))
+    def execute(self, command: str, *arguments: str) -> Any:
+        """Answer a command as Redis does: records are read and deleted, and all else succeeds."""
+        if command == "GET":
+            return self._records.get(arguments[0])
+        if command == "MGET":
+            return [self._records.get(key) for key in arguments]
+        if command == "DEL":
+            self._records.pop(arguments[0], None)
+        return 1
 
-    def forget(self, task_id: str) -> None:
-        """Delete the record of a job."""
-        self._records.pop(task_id, None)
-
-    def _record(self, job: Job, claims: Claims) -> Record:
+    def _record(self, job: Job, claims: Claims) -> str:
         reply = _refusal(job, claims, self._dimensions) or self._replies.get(type(job))
         answer = reply(job) if callable(reply) else reply
         if isinstance(answer, RetrievalError):
-            return Record("FAILURE", {"exc_type": type(answer).__name__, "exc_message": [answer.message]})
-        return Record("SUCCESS", example_of(job) if answer is None else answer.model_dump(mode="json"))
+            failure = {"exc_type": type(answer).__name__, "exc_message": [answer.message]}
+            return json.dumps({"status": "FAILURE", "result": failure})
+        result = example_of(job) if answer is None else answer.model_dump(mode="json")
+        return json.dumps({"status": "SUCCESS", "result": result})
 
 
 def _refusal(job: Job, claims: Claims, dimensions: int) -> RetrievalError | None:
@@ -122,14 +126,31 @@ def _size(embedding: list[float] | str) -> int:
     return len(embedding.rstrip("=")) * 6 // 8 // 4 if isinstance(embedding, str) else len(embedding)
 
 
+class _Listener:
+    """A wait of a fake: it pauses between two looks, and not before the first."""
+
+    def __init__(self, pause: Callable[[float], Any]) -> None:
+        self._pause, self._seconds = pause, 0.0
+
+    def next(self, seconds: float) -> Any:
+        """Pause; nothing is published."""
+        pause_seconds, self._seconds = self._seconds, _PAUSE
+        return self._pause(min(seconds, pause_seconds))
+
+
 class _Fake(BaseClient):
     """The part that both fakes share."""
+
+    _queues: Any
+    _results: Any
+    _pause: Callable[[float], Any]
 
     def __init__(
         self, replies: Replies | None = None, signer: Signer | None = None, *, dimensions: int = DIMENSIONS
     ) -> None:
         super().__init__(_URL, signer=signer)
         self.worker = Answering(replies, dimensions)
+        self._queues.execute_command = self._results.execute_command = self._execute
 
     @classmethod
     def from_env(cls, signer: Signer | None = None) -> Self:
@@ -141,21 +162,13 @@ class _Fake(BaseClient):
         self.worker.take(job, claims, task_id)
         return outgoing_job
 
-    def _known(self, task_id: str) -> Record:
-        self._check_open()
-        return self.worker.record(task_id)
-
-    def _all_known(self, task_ids: Iterable[str]) -> list[tuple[str, Record]]:
-        return [(task_id, self._known(task_id)) for task_id in sorted(task_ids)]
-
     def _listening(self, task_ids: Iterable[str]) -> contextlib.AbstractContextManager[Any]:
         del task_ids
         self._check_open()
-        return contextlib.nullcontext()
+        return contextlib.nullcontext(_Listener(self._pause))
 
-    def _forget(self, task_id: str) -> None:
-        self._check_open()
-        self.worker.forget(task_id)
+    def _execute(self, command: str, *arguments: str, **_: Any) -> Any:
+        return self.worker.execute(command, *arguments)
 
 
 class FakeClient(_Fake, Client):
@@ -177,48 +190,13 @@ class FakeClient(_Fake, Client):
     1
     """
 
-    def forget(self, task_id: str) -> None:
-        """Delete a job's answer."""
-        self._forget(task_id)
-
-    def cancel(self, task_id: str) -> None:
-        """Do nothing: every job has been answered."""
-        self._known(task_id)
-
-    def _send(self, outgoing_job: OutgoingJob) -> None:
-        pass
-
-    def _look(self, task_id: str) -> Record:
-        return self._known(task_id)
-
-    def _next(self, listener: Any, waiting: set[str], seconds: float) -> list[tuple[str, Record]]:
-        del listener
-        records = self._all_known(waiting)
-        if not any(record.ended for _, record in records):
-            time.sleep(min(seconds, _PAUSE))
-        return records
+    _pause = staticmethod(time.sleep)
 
 
 class FakeAsyncClient(_Fake, AsyncClient):
     """An `AsyncClient` that needs no Redis; see `FakeClient`."""
 
-    async def forget(self, task_id: str) -> None:
-        """Delete a job's answer."""
-        self._forget(task_id)
+    _pause = staticmethod(asyncio.sleep)
 
-    async def cancel(self, task_id: str) -> None:
-        """Do nothing: every job has been answered."""
-        self._known(task_id)
-
-    async def _send(self, outgoing_job: OutgoingJob) -> None:
-        pass
-
-    async def _look(self, task_id: str) -> Record:
-        return self._known(task_id)
-
-    async def _next(self, listener: Any, waiting: set[str], seconds: float) -> list[tuple[str, Record]]:
-        del listener
-        records = self._all_known(waiting)
-        if not any(record.ended for _, record in records):
-            await asyncio.sleep(min(seconds, _PAUSE))
-        return records
+    async def _execute(self, command: str, *arguments: str, **_: Any) -> Any:
+        return self.worker.execute(command, *arguments)

@@ -16,14 +16,14 @@ import redis
 from celery import Celery
 from tests.waiting import PATIENCE
 
-from worker.cli.devstack.workers import celery_worker, stack_environment
+from workbench.devstack.workers import celery_worker, stack_environment
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 EMBED = {"callbacks": None, "errbacks": None, "chain": None, "chord": None}
 SILENCE_SECONDS = 60.0

@@ -20,8 +20,8 @@ from tests.waiting import wait_for
 
 from chaos.servers import fill, folders
 from retrieval_client import BuildCitations, Client, RunRef
-from worker.cli.devstack.stack import local_stack
-from worker.cli.devstack.workers import celery_worker, stack_environment
+from workbench.devstack.stack import local_stack
+from workbench.devstack.workers import celery_worker, stack_environment
 from worker.cli.loader import migrate
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ from tests.acceptance.records import assert_as_the_contract_says
 from tests.refusals import refusals
 
 from retrieval_client import Client
-from worker.cli.devstack.redis import missing_tls, redis_server
+from workbench.devstack.redis import missing_tls, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 
 @pytest.fixture(scope="module")

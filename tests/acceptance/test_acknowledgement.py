@@ -20,8 +20,8 @@ from tests.waiting import wait_for, waiting_sessions
 
 from chaos.proxy import Proxy, network, proxy
 from retrieval_client import Client
-from worker.cli.devstack.redis import redis_server
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.redis import redis_server
+from workbench.devstack.workers import celery_worker
 from worker.queue.broker import dead_letters, keys
 
 from .bad_input_worker import message
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -140,9 +140,7 @@ def test_a_job_over_its_hard_time_limit_is_answered_when_results_can_be_stored(
 @pytest.mark.usefixtures("locked")
 def test_a_job_over_its_soft_time_limit_is_answered_when_results_can_be_stored(place: Place) -> None:
     """A process that can't store an outcome gives the job back, as often as it takes; it ends as one `TimedOut`."""
-    with place.worker(
-        WORKER__SOFT_TIME_LIMIT_SECONDS="2", WORKER__TIME_LIMIT_SECONDS="200", WORKER__VISIBILITY_TIMEOUT_SECONDS="600"
-    ):
+    with place.worker(WORKER__SOFT_TIME_LIMIT_SECONDS="2", WORKER__TIME_LIMIT_SECONDS="200"):
         task_id = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         place.link.blackhole(True)
@@ -159,7 +157,7 @@ def test_a_job_over_its_soft_time_limit_is_answered_when_results_can_be_stored(p
 
 def test_a_revoked_job_is_told_when_results_can_be_stored(place: Place, locked: psycopg.Connection[Any]) -> None:
     """Revoked while it waits in the worker: it is not run, and not acknowledged before its record says so."""
-    with place.worker(WORKER__PREFETCH_MULTIPLIER="2"), Celery(broker=place.broker_url) as app:
+    with place.worker(), Celery(broker=place.broker_url) as app:
         first = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         task_id = place.client.enqueue(JOB)
@@ -208,7 +206,7 @@ def test_a_job_that_expires_in_the_worker_is_told_when_results_can_be_stored(
     place: Place, locked: psycopg.Connection[Any]
 ) -> None:
     """It waited for a process for too long: a dead letter, but not before its record says so."""
-    with place.worker(WORKER__PREFETCH_MULTIPLIER="2"):
+    with place.worker():
         first = place.client.enqueue(JOB)
         wait_for(lambda: place.waits() == 1)
         task_id = place.client.enqueue(JOB, expires=2)

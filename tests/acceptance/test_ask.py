@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.command_line import command_line
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 from worker.queue.broker import dead_letters
 from worker.settings.serving import QUEUES
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
-from worker.cli.devstack.processes import free_port
+from workbench.devstack.processes import free_port
 
 from .test_ui import on_screen
 
@@ -32,7 +32,7 @@ def without(environment: dict[str, str], what: str) -> dict[str, str]:
     return environment | dict.fromkeys(("CELERY_BROKER_URL", "CELERY_RESULT_BACKEND"), REDIS.format(port=port))
 
 
-INSPECT = [sys.executable, "-m", "worker.cli", "inspect", "--as", "alice", "--port", "0"]
+INSPECT = [sys.executable, "-m", "workbench", "inspect", "--as", "alice", "--port", "0"]
 
 
 def test_without_postgres_no_page_is_served(worker_environment: Environment) -> None:

@@ -18,7 +18,7 @@ from .held import count_held
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 CASES = cases()
 IDS = {case.name: str(uuid.uuid4()) for case in CASES}

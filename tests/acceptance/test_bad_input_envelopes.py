@@ -17,7 +17,7 @@ from .bad_input_worker import EMBED, Worker, body, connected, database, message
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 GOOD = body(job())
 SILENCE_SECONDS = 3.0

@@ -12,8 +12,8 @@ from tests.waiting import wait_for, waiting_sessions
 
 from retrieval_client import Client, RetrieveTopK, TaskId, TopK
 from retrieval_client.errors import InternalError, InvalidJob, Unavailable
-from worker.cli.devstack.redis import redis_server
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.redis import redis_server
+from workbench.devstack.workers import celery_worker
 from worker.queue.broker import dead_letters, keys, turns
 
 from .held import count_held, is_clean, jobs_of_lost_processes
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Run = Callable[..., subprocess.CompletedProcess[str]]
 
-COMMAND = [sys.executable, "-m", "worker.cli", "calibrate"]
+COMMAND = [sys.executable, "-m", "workbench", "calibrate"]
 QUICK = ("--queries", "20", "--mean", "0.97", "--worst", "0.4", "--steps", "15,100,1000")
 POINT = "{ visible = 1.0, ef_search = 321, recall = 1.0, worst = 1.0 }"
 OWNERS = ("--claims", '{"tenant_id": "everyone"}', "--as", "owner-50")

@@ -11,7 +11,7 @@ from tests.command_line import command_line
 
 from retrieval_client import Signer
 from retrieval_client.canonical import canonical_sha256
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

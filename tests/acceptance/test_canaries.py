@@ -18,8 +18,8 @@ from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
 from retrieval_client import Signer, encode_embedding
-from worker.cli.devstack.redis import USERS, Redis, redis_server
-from worker.cli.devstack.workers import celery_worker, flower, stack_environment
+from workbench.devstack.redis import USERS, Redis, redis_server
+from workbench.devstack.workers import celery_worker, flower, stack_environment
 from worker.core.text import lexical
 
 from .bad_input_worker import Events, body, database, message
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 VECTOR = lexical.embed(["What causes the 50 Hz hum on channel 18?"])[0]
 BASE64 = encode_embedding(VECTOR.tolist())

@@ -29,7 +29,7 @@ from retrieval_client import (
     encode_embedding,
 )
 from retrieval_client.hashing import hash_chunk
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 from worker.core.text import lexical
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def test_the_command_line_shows_which_citations_contradict_each_other_and_where(
     """Kind, chunk, place and the words that differ; the same in citations.json and in the file of `--out`."""
     environment = worker_environment(ARTIFACTS__URL=str(tmp_path / "artifacts"))
     out = tmp_path / "citations.json"
-    command = [sys.executable, "-m", "worker.cli", "cite", "song-1", "r1", "--as", "alice", "--out", str(out)]
+    command = [sys.executable, "-m", "workbench", "cite", "song-1", "r1", "--as", "alice", "--out", str(out)]
     with celery_worker(environment, worker_log, "--concurrency=1"):
         retrieve(client)
         done = subprocess.run(

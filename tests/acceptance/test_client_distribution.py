@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 from .backend_apps import environment, run, wheel
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 MOST_PACKAGES, MOST_BYTES, MOST_MODULES = 8, 25_000_000, 1000
 INSTALLER = {"pip", "setuptools"}

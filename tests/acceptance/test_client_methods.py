@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import gc
 import json
@@ -16,11 +15,11 @@ import redis
 from celery import Celery, chord, group
 from tests.waiting import wait_for, waiting_sessions
 
-from retrieval_client import AsyncClient, Client, PinnedReplay, RetrieveTopK, RunPipeline, Signer, TopK
+from retrieval_client import Client, PinnedReplay, RetrieveTopK, RunPipeline, Signer, TopK
 from retrieval_client.celery import read, signature
 from retrieval_client.errors import DeadLettered, InvalidJob, NotAuthorised, TimedOut, Unavailable
 from retrieval_client.ledger import Ledger
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 from .held import is_clean
 from .jobs import JOB
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 
@@ -48,9 +47,10 @@ def worker(worker_environment: Environment, worker_log: Path) -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("worker")
-def test_many_jobs_are_answered_in_their_order_and_told_as_they_end(client: Client) -> None:
+@pytest.mark.usefixtures("client", "worker")
+def test_many_jobs_are_answered_in_their_order_and_told_as_they_end(connect: Callable[..., Any], stack: Stack) -> None:
     """Of one that fails the others are told all the same; one that nobody was asked has not ended."""
+    client = connect(*stack.redis.urls("producer"))
     answers = client.call_many([JOB] * 30, timeout=180)
     assert [type(answer) for answer in answers] == [TopK] * 30
     with pytest.raises(InvalidJob, match="query_embedding"):
@@ -59,26 +59,10 @@ def test_many_jobs_are_answered_in_their_order_and_told_as_they_end(client: Clie
     outcomes = {outcome.task_id: outcome for outcome in client.results(ids, timeout=180)}
     assert outcomes[ids[0]].get().chunks
     assert isinstance(outcomes[ids[1]].error, InvalidJob)
+    assert [progress.state for progress in client.watch(ids[0])] == ["SUCCESS"]
     (late,) = client.results(["nobody-asked"], timeout=0.1)
     assert (late.ended, type(late.error)) == (False, TimedOut)
     assert [*client.results([])] == []
-
-
-@pytest.mark.usefixtures("worker")
-def test_many_jobs_under_asyncio(stack: Stack, broker: redis.Redis) -> None:
-    """The same."""
-    del broker  # emptied
-
-    async def use() -> None:
-        async with AsyncClient(*stack.redis.urls("producer")) as client:
-            assert len(await client.call_many([JOB] * 30, timeout=180)) == 30
-            ids = [await client.enqueue(JOB), await client.enqueue(WRONG), "nobody-asked"]
-            outcomes = {outcome.task_id: outcome async for outcome in client.results(ids, timeout=5)}
-            assert [outcomes[task_id].ended for task_id in ids] == [True, True, False]
-            states = [progress.state async for progress in client.watch(ids[0])]
-            assert states == ["SUCCESS"]
-
-    asyncio.run(use())
 
 
 @pytest.mark.usefixtures("worker")

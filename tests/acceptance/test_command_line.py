@@ -28,10 +28,10 @@ from retrieval_client import Client, RetrieveTopK, RunRef, TopK, encode_embeddin
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveHybrid
 from retrieval_client.contract.run_jobs import RunName
+from workbench.devstack.processes import listens
+from workbench.devstack.workers import celery_beat, celery_worker
 from worker.adapters.providers.embedder import make
 from worker.cli.corpus_files import SAMPLES
-from worker.cli.devstack.processes import listens
-from worker.cli.devstack.workers import celery_beat, celery_worker
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
     from tests.command_line import Command
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.settings import Settings
 
 NO_URLS = ("foo://x", "redis://x:abc/0", "redis://[::1", "redis://x/abc", "redis://x:99999/0", "redis://\udcff/0")
 RESTARTED = r"{} ended \(signal SIGKILL\), starting it again (now|in 1 s); its log: "
 """At once if it had run for a while, on a machine with much to do also in a test."""
-COMMAND = [sys.executable, "-m", "worker.cli"]
+COMMAND = [sys.executable, "-m", "workbench"]
 
 
 def run(*arguments: str, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:

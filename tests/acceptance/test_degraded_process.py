@@ -10,7 +10,7 @@ from tests.integration.provider import Fault, Provider
 
 from retrieval_client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RunPipeline, RunRef
 from retrieval_client.errors import Unavailable
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from celery import Celery
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 from worker.queue.broker import keys
 
 from .bad_input_worker import message
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import redis
 
     from retrieval_client import Client
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

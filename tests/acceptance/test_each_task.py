@@ -31,14 +31,14 @@ from retrieval_client import (
 from retrieval_client.contract.feedback import RecordFeedback
 from retrieval_client.contract.registry import TASKS
 from retrieval_client.errors import InvalidJob, NotAuthorised
-from worker.cli.devstack.workers import celery_worker, stack_environment
+from workbench.devstack.workers import celery_worker, stack_environment
 from worker.core.text import lexical
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 HUM = "What causes the 50 Hz hum on channel 18?"
 QUERY = encode_embedding(lexical.embed([HUM])[0].tolist())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "evaluate.md"
 LABELLED = ROOT / "benchmarks" / "labelled" / "queries.jsonl"
-COMMAND = [sys.executable, "-m", "worker.cli"]
+COMMAND = [sys.executable, "-m", "workbench"]
 
 
 @pytest.fixture

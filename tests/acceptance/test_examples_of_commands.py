@@ -14,8 +14,8 @@ from tests.command_line import command_line
 from tests.waiting import wait_for
 
 from reference_pages.commands import commands
+from workbench.devstack.workers import celery_worker
 from worker.cli.corpus_files import SAMPLES
-from worker.cli.devstack.workers import celery_worker
 from worker.core.text import lexical
 from worker.queue.broker import dead_letters
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pytest
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = [example for command in commands() for example in command.examples]

@@ -14,9 +14,9 @@ from tests.waiting import wait_for
 from chaos.proxy import Proxy, network, proxy
 from retrieval_client import Client
 from retrieval_client.errors import Unavailable
-from worker.cli.devstack.processes import free_port, running
-from worker.cli.devstack.redis import Redis, redis_server
-from worker.cli.devstack.workers import celery_worker, worker_program
+from workbench.devstack.processes import free_port, running
+from workbench.devstack.redis import Redis, redis_server
+from workbench.devstack.workers import celery_worker, worker_program
 from worker.queue.broker import keys
 
 from .held import is_clean
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

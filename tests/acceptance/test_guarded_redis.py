@@ -23,8 +23,8 @@ from tests.waiting import wait_for
 
 from retrieval_client import Client, RetrieveHybrid, RetrieveTopK, encode_embedding
 from retrieval_client.errors import InvalidJob, NotAuthorised
-from worker.cli.devstack.redis import USERS, Redis, missing_tls, redis_server
-from worker.cli.devstack.workers import celery_worker, flower
+from workbench.devstack.redis import USERS, Redis, missing_tls, redis_server
+from workbench.devstack.workers import celery_worker, flower
 from worker.core.text import lexical
 from worker.settings.base import config_folder
 

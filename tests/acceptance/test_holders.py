@@ -12,7 +12,7 @@ from tests.command_line import command_line
 from tests.integration.inspecting import served, settings_of, visitor
 from tests.waiting import wait_for, waiting_sessions
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 from worker.jobs.engine import Engine
 from worker.queue.broker import keys
 from worker.queue.overview import Overview
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import redis
 
     from retrieval_client import Client
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.settings import Settings
 
 

@@ -14,8 +14,8 @@ import httpx
 import pytest
 from tests.waiting import wait_for
 
-from worker.cli.devstack.processes import free_port, stop
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.processes import free_port, stop
+from workbench.devstack.workers import celery_worker
 
 from .backend_apps import PACKAGES, environment, outside, run, wheel
 from .example_pages import ROOT, examples, write_files
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 KEY = "a secret that is long enough for HS256"
 QUESTION = "What causes the 50 Hz hum on channel 18?"

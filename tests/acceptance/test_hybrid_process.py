@@ -11,7 +11,7 @@ from tests.raw_messages import raw_message
 
 from retrieval_client import Client, Hybrid, HybridSearch, PinnedReplay, Replay, RetrieveHybrid, RunRef
 from retrieval_client.errors import InvalidJob, NotAuthorised
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

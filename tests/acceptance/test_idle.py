@@ -8,13 +8,13 @@ import redis
 from celery import Celery
 from tests.waiting import PATIENCE
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 
 def calls(server: redis.Redis, command: str) -> int:

@@ -16,7 +16,7 @@ import yaml
 from tests.command_line import command_line
 
 from retrieval_client import RunPipeline
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 from worker.settings import load_unconnected
 from worker.settings.base import config_folder
 

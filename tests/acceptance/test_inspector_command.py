@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from worker.settings import Settings
 
-COMMAND = [sys.executable, "-m", "worker.cli"]
+COMMAND = [sys.executable, "-m", "workbench"]
 
 
 def recorded(settings: Settings) -> dict[str, Any]:

@@ -24,16 +24,16 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.waiting import wait_for, waiting_sessions
 
-from worker.cli.devstack.processes import free_port, stop
-from worker.cli.devstack.redis import Redis, redis_server
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.processes import free_port, stop
+from workbench.devstack.redis import Redis, redis_server
+from workbench.devstack.workers import celery_worker
 
 from .jobs import QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

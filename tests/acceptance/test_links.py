@@ -14,8 +14,8 @@ import redis
 from tests.waiting import wait_for, waiting_sessions
 
 from retrieval_client import Client
-from worker.cli.devstack.redis import redis_server
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.redis import redis_server
+from workbench.devstack.workers import celery_worker
 
 from .half_open import socket_link, tcp_link
 from .jobs import JOB
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

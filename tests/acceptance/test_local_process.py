@@ -10,10 +10,10 @@ import pytest
 from retrieval_client import Client, Hybrid, RetrieveHybrid
 from retrieval_client.contract.jobs import HybridSearch
 from retrieval_client.errors import SettingsError
+from workbench.devstack.workers import celery_worker
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.adapters.providers.local_embedder import LocalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.workers import celery_worker
 from worker.cli.loader import load
 from worker.cli.sample_vectors import known
 from worker.core.text.words import STOP_WORDS, WORD, folded

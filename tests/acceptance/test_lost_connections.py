@@ -11,7 +11,7 @@ from tests.waiting import wait_for
 
 from chaos.proxy import Proxy, network, proxy
 from retrieval_client.errors import TimedOut
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 from worker.queue.broker import keys
 from worker.queue.broker.owners import STOPPING_LIFE_SECONDS
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import redis
 
     from retrieval_client import Client
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
     Start = Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]

@@ -19,8 +19,8 @@ from retrieval_client import Client, HybridSearch, RetrieveHybrid, RetrieveTopK,
 from retrieval_client.contract.message import compose
 from retrieval_client.contract.registry import task_of
 from retrieval_client.errors import InvalidJob, Unavailable
-from worker.cli.devstack.processes import free_port
-from worker.cli.devstack.workers import celery_worker, flower
+from workbench.devstack.processes import free_port
+from workbench.devstack.workers import celery_worker, flower
 from worker.queue.metrics import DEFINITIONS
 
 from .held import is_clean
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
     Sums = dict[tuple[str, frozenset[tuple[str, str]]], float]

@@ -26,10 +26,11 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from workbench.devstack.redis import missing_tls, redis_server
+from workbench.devstack.workers import celery_worker
+from workbench.main import cli
 from worker import app as worker_app
-from worker.cli.devstack.redis import missing_tls, redis_server
-from worker.cli.devstack.workers import celery_worker
-from worker.cli.main import cli, run
+from worker.cli.main import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked for
 SHORT = "hunter2-short"

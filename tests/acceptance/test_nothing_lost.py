@@ -19,8 +19,8 @@ from celery import Celery
 from tests.waiting import wait_for
 
 from retrieval_client import Client
-from worker.cli.devstack.redis import redis_server
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.redis import redis_server
+from workbench.devstack.workers import celery_worker
 from worker.queue.broker import dead_letters, keys
 
 from .bad_input_worker import message
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

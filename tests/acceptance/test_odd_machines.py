@@ -27,14 +27,14 @@ import pytest
 from tests.waiting import PATIENCE, wait_for
 
 from retrieval_client.errors import SettingsError
-from worker.cli.devstack.accounts import check_temporary, give, unprivileged_account
-from worker.cli.devstack.postgres import copy_binaries
-from worker.cli.devstack.processes import reserved_port
+from workbench.devstack.accounts import check_temporary, give, unprivileged_account
+from workbench.devstack.postgres import copy_binaries
+from workbench.devstack.processes import reserved_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-COMMAND = [sys.executable, "-m", "worker.cli"]
+COMMAND = [sys.executable, "-m", "workbench"]
 MARK = "ODD_MACHINE"
 """A variable that each process of a test inherits, with a value of its own."""
 

@@ -9,8 +9,8 @@ import pytest
 from tests.integration.provider import Provider, running
 
 from retrieval_client import Client, PipelineAnswer, RunPipeline
-from worker.cli.devstack.processes import free_port
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.processes import free_port
+from workbench.devstack.workers import celery_worker
 from worker.core.prompting.prompts import prompt_cache_key
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from tests.waiting import wait_for
 
 from retrieval_client import Client, PipelineAnswer, RunPipeline, RunRef
 from retrieval_client.errors import InvalidJob, NotAuthorised, Unavailable
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import psycopg
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

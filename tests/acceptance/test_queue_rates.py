@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.waiting import wait_for
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 from worker.queue.broker import keys
 from worker.queue.overview import Overview
 from worker.settings.serving import QUEUES
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from retrieval_client import Client
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 JOBS = 12
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 from .backend_apps import PACKAGES, environment, run, wheel
 from .example_pages import FILES, PAGES, README, ROOT, examples, of_the_client, write_files
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 OF_THE_CLIENT = of_the_client()
 ANSWERS = """

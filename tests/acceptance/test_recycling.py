@@ -11,7 +11,7 @@ from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
 from retrieval_client.errors import DeadLettered
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 from worker.queue.broker import keys
 
 from .held import count_held, jobs_of_lost_processes
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import redis
 
     from retrieval_client import Client
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

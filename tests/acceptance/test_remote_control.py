@@ -13,7 +13,7 @@ import redis
 from celery import Celery
 
 from retrieval_client import Client
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 from .jobs import JOB
 from .test_nothing_lost import wait_for
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

@@ -12,10 +12,10 @@ import pytest
 
 from retrieval_client import Client, PinnedReplay, Replay, RetrieveTopK, RunRef, TopK
 from retrieval_client.hashing import hash_chunk
+from workbench.devstack.stack import Stack, local_stack
+from workbench.devstack.workers import celery_worker, stack_environment
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.stack import Stack, local_stack
-from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.loader import load, migrate
 
 from .jobs import QUERY

@@ -12,7 +12,7 @@ import pytest
 from tests.waiting import wait_for
 
 from retrieval_client.errors import DeadLettered, TimedOut
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 from worker.queue.broker import dead_letters, keys
 from worker.queue.broker.owners import BEAT_SECONDS
 

@@ -9,7 +9,7 @@ import psutil
 import pytest
 from tests.waiting import wait_for, waiting_sessions
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 from .held import count_held, is_clean
 from .jobs import JOB

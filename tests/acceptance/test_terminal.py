@@ -13,15 +13,15 @@ from psycopg import sql
 from tests.command_line import command_line
 from tests.raw_messages import raw_message
 
-from worker.cli.devstack.workers import celery_worker
-from worker.cli.main import cli
+from workbench.devstack.workers import celery_worker
+from workbench.main import cli
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.command_line import Command
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 MARKUP = "[/x][bold][link=http://evil.example]here[/link]:bomb:"
 HOSTILE = (

@@ -13,7 +13,7 @@ import redis
 from tests.waiting import wait_for, waiting_sessions
 
 from retrieval_client import Signer, encode_embedding
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 from worker.core.text import lexical
 from worker.queue.broker import dead_letters
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.queue.broker.dead_letters import DeadLetter
 
     Environment = Callable[..., dict[str, str]]

@@ -11,7 +11,7 @@ from tests.waiting import wait_for
 from retrieval_client.contract.message import compose
 from retrieval_client.contract.registry import task_of
 from retrieval_client.jobs import signed
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 from worker.queue.broker import turns
 
 from .held import is_clean

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ def test_the_commands_of_the_page_do_what_it_says(
     shown = []
     with celery_worker(environment, worker_log, "--concurrency=1"):
         for line in typed:
-            command = [sys.executable, "-m", "worker.cli", *shlex.split(line)]
+            command = [sys.executable, "-m", "workbench", *shlex.split(line)]
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
             assert done.returncode == 0, f"{line}: {done.stderr}"
             shown.append(done.stdout)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 from .backend_apps import PACKAGES, ROOT, node_modules, run
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 PAGE = (ROOT / "docs" / "typescript.md").read_text()
 (PROGRAM,) = re.findall(r"```ts\n(.*?)```", PAGE, flags=re.DOTALL)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,7 +80,7 @@ def on_screen(environment: dict[str, str], *arguments: str) -> Iterator[Screen]:
     """`retrieval-worker ui` in a terminal."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    command = [sys.executable, "-m", "worker.cli", "ui", *arguments]
+    command = [sys.executable, "-m", "workbench", "ui", *arguments]
     environment = {**environment, "TERM": "xterm-256color", "PATH": os.environ["PATH"]}
     process = subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
@@ -193,7 +193,7 @@ def test_a_postgres_that_is_away_at_the_start_is_a_sentence(worker_environment: 
 
 def test_without_a_terminal_one_sentence_says_so(worker_environment: Any) -> None:
     """Exit code 2."""
-    command = [sys.executable, "-m", "worker.cli", "ui", "--as", "alice"]
+    command = [sys.executable, "-m", "workbench", "ui", "--as", "alice"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=worker_environment())
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
     assert "ui needs a terminal" in ended.stderr

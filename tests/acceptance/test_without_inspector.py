@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.cli.devstack.workers import celery_worker
+from workbench.devstack.workers import celery_worker
 
 from .jobs import HUM, JOB
 from .test_ui import on_screen
@@ -50,7 +50,7 @@ def environment(worker_environment: Environment, tmp_path: Path) -> dict[str, st
 
 def typed(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command that ended."""
-    command = [sys.executable, "-m", "worker.cli", *arguments]
+    command = [sys.executable, "-m", "workbench", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
 
 

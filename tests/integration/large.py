@@ -15,9 +15,9 @@ from pgvector.psycopg import register_vector
 from tests import prebuilt
 
 from synthetic.many_chunks import OWNERS_POLICY
+from workbench.devstack.redis import redis_server
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus
-from worker.cli.devstack.redis import redis_server
 from worker.cli.loader import migrate
 from worker.model import Principal
 from worker.settings import Settings, from_values
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from workbench.devstack.postgres import Postgres
     from worker.adapters.postgres.search import Search
-    from worker.cli.devstack.postgres import Postgres
 
 ROWS, DOCUMENTS = 50_000, 5_000
 SEED = 20

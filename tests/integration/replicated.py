@@ -11,11 +11,11 @@ from tests import prebuilt
 from tests.acceptance.half_open import Link, socket_link
 from tests.waiting import wait_for
 
+from workbench.devstack.postgres import base_backup, postgres_server
+from workbench.devstack.processes import stop
 from worker.adapters.postgres.replication import LAG
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.cli.corpus_files import SAMPLES, read
-from worker.cli.devstack.postgres import base_backup, postgres_server
-from worker.cli.devstack.processes import stop
 from worker.cli.loader import load, migrate
 from worker.settings import Settings, from_values, read_values
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from worker.cli.devstack.postgres import Postgres
+    from workbench.devstack.postgres import Postgres
 
 SECONDS = 180.0
 PORT = ".s.PGSQL.5432"

@@ -11,7 +11,7 @@ import pytest
 from tests.integration.layouts import BLUE, LAYOUTS, RED, Layout, Row, rows
 from tests.integration.provider import Provider, running
 
-from worker.cli.devstack.workers import celery_worker, stack_environment
+from workbench.devstack.workers import celery_worker, stack_environment
 from worker.core.text import lexical
 
 if TYPE_CHECKING:

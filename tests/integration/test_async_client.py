@@ -1,26 +1,24 @@
-"""The client for asyncio against a real Redis: many wait at once, over a few connections."""
+"""The client for asyncio against a real Redis: many wait at once, over a few connections, and may be cancelled."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.clients import refusal, refuse
 from tests.waiting import wait_for
 
-from retrieval_client import AsyncClient, RetrieveTopK
-from retrieval_client.errors import InvalidJob, SettingsError, TimedOut, Unavailable
+from retrieval_client import AsyncClient
+from retrieval_client.errors import TimedOut
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
-
-JOB = RetrieveTopK(query_embedding=[0.5])
+    from workbench.devstack.stack import Stack
 
 
 def run(stack: Stack, use: Callable[[AsyncClient], Awaitable[Any]]) -> Any:
@@ -33,22 +31,16 @@ def run(stack: Stack, use: Callable[[AsyncClient], Awaitable[Any]]) -> Any:
     return asyncio.run(used())
 
 
-def refused(name: str) -> str:
-    """Record of a job that was refused in its own name."""
-    return json.dumps({"status": "FAILURE", "result": {"exc_type": "InvalidJob", "exc_message": [name]}})
-
-
 def test_a_thousand_wait_at_once_and_each_gets_its_own(stack: Stack, store: redis.Redis) -> None:
     """Half of them are answered before they wait, half of them meanwhile."""
     names = [f"job-{number}" for number in range(1000)]
     of_earlier_tests = {connection["id"] for connection in store.client_list()}
-    store.mset({f"celery-task-meta-{name}": refused(name) for name in names[::2]})
+    store.mset({f"celery-task-meta-{name}": refusal(name) for name in names[::2]})
 
     def publish() -> None:
         wait_for(lambda: len(store.pubsub_channels("celery-task-meta-*")) == len(names) // 2)
         for name in names[1::2]:
-            store.set(f"celery-task-meta-{name}", refused(name))
-            store.publish(f"celery-task-meta-{name}", refused(name))
+            refuse(store, name)
 
     async def use(client: AsyncClient) -> list[Any]:
         waiting = (client.result(name, timeout=180) for name in names)
@@ -58,43 +50,6 @@ def test_a_thousand_wait_at_once_and_each_gets_its_own(stack: Stack, store: redi
 
     assert [str(one) for one in run(stack, use)] == names
     wait_for(lambda: store.pubsub_channels("celery-task-meta-*") == [])
-
-
-def test_the_message_is_that_of_the_other_client(stack: Stack, broker: redis.Redis) -> None:
-    """Headers and body; the id is the caller's own."""
-    run(stack, lambda client: client.enqueue(JOB, task_id="id-1", expires=60))
-    message = json.loads(broker.rpop("retrieval"))
-    assert (message["headers"]["id"], message["headers"]["task"]) == ("id-1", "retrieve_top_k")
-    assert message["headers"]["expires"]
-    assert json.loads(message["body"])[0] == [{"query_embedding": [0.5]}]
-
-
-def test_an_answer_whose_publication_is_lost_is_found(stack: Stack, store: redis.Redis) -> None:
-    """It is stored, and nothing is published."""
-
-    async def use(client: AsyncClient) -> None:
-        waiting = asyncio.ensure_future(client.result("job", timeout=180))
-        await asyncio.to_thread(wait_for, lambda: store.pubsub_channels("celery-task-meta-job") != [])
-        store.set("celery-task-meta-job", refused("job"))
-        with pytest.raises(InvalidJob):
-            await waiting
-
-    run(stack, use)
-
-
-def test_two_wait_for_one_job(stack: Stack, store: redis.Redis) -> None:
-    """The first to go leaves the other one subscribed."""
-
-    async def use(client: AsyncClient) -> None:
-        hasty, patient = (asyncio.ensure_future(client.result("job", timeout=seconds)) for seconds in (0.2, 180))
-        with pytest.raises(TimedOut, match=r"no answer within 0\.2 s"):
-            await hasty
-        store.set("celery-task-meta-job", refused("job"))
-        store.publish("celery-task-meta-job", refused("job"))
-        with pytest.raises(InvalidJob):
-            await patient
-
-    run(stack, use)
 
 
 def test_who_is_cancelled_leaves_nothing_behind(stack: Stack, store: redis.Redis) -> None:
@@ -130,40 +85,3 @@ def test_who_is_cancelled_at_any_moment_ends(stack: Stack, store: redis.Redis) -
         await asyncio.to_thread(wait_for, lambda: store.pubsub_channels("celery-task-meta-*") == [])
 
     run(stack, use)
-
-
-def test_a_lost_connection_is_made_again(stack: Stack, store: redis.Redis) -> None:
-    """The subscription of who waits, too."""
-
-    async def use(client: AsyncClient) -> None:
-        waiting = asyncio.ensure_future(client.result("job", timeout=180))
-        await asyncio.to_thread(wait_for, lambda: store.pubsub_channels("celery-task-meta-job") != [])
-        store.client_kill_filter(_type="pubsub")
-        await asyncio.to_thread(wait_for, lambda: store.pubsub_channels("celery-task-meta-job") != [])
-        store.set("celery-task-meta-job", refused("job"))
-        with pytest.raises(InvalidJob):
-            await waiting
-
-    run(stack, use)
-
-
-@pytest.mark.parametrize("use", ["enqueue", "call", "result", "progress", "forget"])
-def test_errors_are_those_of_the_other_client(stack: Stack, use: str) -> None:
-    """A Redis that is away, a password that it refuses, and a client that is closed."""
-    argument: Any = JOB if use in {"enqueue", "call"} else "job"
-
-    async def used(urls: tuple[str, str], *, closed: bool = False) -> None:
-        async with AsyncClient(*urls) as client:
-            if closed:
-                await client.close()
-            await getattr(client, use)(argument)
-
-    away = "redis://127.0.0.1:1/0"
-    with pytest.raises(Unavailable, match=r"^result_backend .*: Redis is away"):
-        asyncio.run(used((away, away)))
-    with pytest.raises(RuntimeError, match="the client is closed"):
-        asyncio.run(used((away, away), closed=True))
-    if stack.redis.passwords:
-        queues, results = stack.redis.urls("producer")
-        with pytest.raises(SettingsError, match="Redis refuses this user or password"):
-            asyncio.run(used((queues, results.replace("producer:", "producer:x"))))

@@ -14,7 +14,7 @@ from tests.integration.site import drips, drips_headers, leads, says, serving
 
 from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker.adapters.providers.embedder import OpenAIEmbedder
-from worker.adapters.providers.language_model import OpenAIModel, Prompt
+from worker.adapters.providers.language_model import LanguageModel, Prompt
 from worker.adapters.providers.reranker import HttpReranker
 from worker.settings.providers import EmbedderSettings, LanguageModelSettings, RerankerSettings
 
@@ -31,7 +31,7 @@ PATHS = ("/v1/responses", "/v1/chat/completions", "/v1/embeddings", "/v1/rerank"
 def _model(api: Any) -> Callable[..., Any]:
     def ask(url: str, **limits: Any) -> Any:
         settings = LanguageModelSettings(kind="openai", api=api, base_url=url, model="m", api_key=KEY, **limits)
-        return OpenAIModel(settings).complete(Prompt("Answer.", PROMPT))
+        return LanguageModel(settings).complete(Prompt("Answer.", PROMPT))
 
     return ask
 

@@ -21,10 +21,10 @@ from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveHybrid
 from retrieval_client.contract.results import Hybrid
 from retrieval_client.errors import SettingsError, Unavailable
+from workbench.devstack.redis import redis_server
+from workbench.devstack.stack import local_stack
 from worker.adapters.postgres.versions import version
 from worker.adapters.redis_cache import LARGEST, PREFIX
-from worker.cli.devstack.redis import redis_server
-from worker.cli.devstack.stack import local_stack
 from worker.cli.loader import migrate
 from worker.core.text import lexical
 from worker.jobs.cache import REST_SECONDS
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]

@@ -18,7 +18,7 @@ from worker.queue.broker.inspection import Refusal, Rules
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 PLACE = keys.inflight(QUEUE, "me")
 

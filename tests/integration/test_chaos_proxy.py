@@ -12,7 +12,7 @@ from tests.waiting import PATIENCE
 
 from chaos.proxy import Proxy, network, proxy
 from chaos.servers import ForeignServerError, RedisServer, connect, fill, folders
-from worker.cli.devstack.redis import Redis, redis_server
+from workbench.devstack.redis import Redis, redis_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

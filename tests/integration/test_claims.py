@@ -18,8 +18,8 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 from tests.waiting import wait_for
 
-from worker.cli.devstack.processes import free_port
-from worker.cli.devstack.redis import NAMED_BY, missing_tls, redis_server
+from workbench.devstack.processes import free_port
+from workbench.devstack.redis import NAMED_BY, missing_tls, redis_server
 from worker.queue.broker import dead_letters, delayed, keys
 from worker.queue.broker.excerpts import is_excerpt
 from worker.queue.broker.inspection import Rules
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from worker.cli.devstack.redis import Redis
+    from workbench.devstack.redis import Redis
 
     from .faulty_link import Fault
 

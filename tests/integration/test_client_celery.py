@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 JOB = RetrieveTopK(query_embedding=[0.5])
 KEY = "a key of 32 bytes or more for HS256"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -15,19 +14,21 @@ import pytest
 import redis
 from redis.backoff import ConstantBackoff
 from redis.retry import Retry
+from tests.clients import refuse
 from tests.waiting import wait_for
 
-from retrieval_client import AsyncClient, Client, RetrieveTopK
+from retrieval_client import Client, RetrieveTopK
 from retrieval_client.connection import LOOK_SECONDS
 from retrieval_client.errors import InvalidJob, TimedOut, Unavailable
-from worker.cli.devstack.processes import free_port
-from worker.cli.devstack.redis import Redis, redis_server
+from workbench.devstack.processes import free_port
+from workbench.devstack.redis import Redis, redis_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 CALLS, LOSSES, RESTARTS = (
     int(os.environ.get(f"CLIENT_{name}", few)) for name, few in (("CALLS", 60), ("LOSSES", 8), ("RESTARTS", 2))
@@ -75,10 +76,7 @@ class Answers:
         taken: Any = self.broker.rpop("retrieval", count) or []
         for message in map(json.loads, taken):
             corpus = json.loads(message["body"])[0][0]["corpus"]
-            place = f"celery-task-meta-{message['headers']['id']}"
-            record = json.dumps({"status": "FAILURE", "result": {"exc_type": "InvalidJob", "exc_message": [corpus]}})
-            self.store.set(place, record)
-            self.store.publish(place, record)
+            refuse(self.store, message["headers"]["id"], corpus)
         return len(taken)
 
     def give_all(self, ended: threading.Event) -> None:
@@ -93,6 +91,12 @@ def answers(broker: redis.Redis, results: Results) -> Iterator[Answers]:
     made = Answers(broker, results.url)
     yield made
     made.store.close()
+
+
+@pytest.fixture
+def client(connect: Callable[..., Any], stack: Stack, results: Results) -> Client:
+    """A client, of either kind."""
+    return connect(stack.redis.url(0), results.url)
 
 
 @contextlib.contextmanager
@@ -119,92 +123,72 @@ def storm(answers: Answers, results: Results) -> None:
     wait_for(lambda: not answers.give(CALLS))
 
 
-async def seconds_of(client: AsyncClient, count: int) -> list[float]:
+@contextlib.contextmanager
+def calling(client: Client, answers: Answers, timeout: float = 180) -> Iterator[list[Future[Any]]]:
+    """Call many jobs at once, by a client that has been answered before; end when they have."""
+    with answering(answers):
+        seconds_of(client, 1)
+    with ThreadPoolExecutor(CALLS) as threads:
+        calls = [threads.submit(client.call, job(number), timeout=timeout) for number in range(CALLS)]
+        wait_for(lambda: answers.broker.llen("retrieval") == CALLS)
+        yield calls
+
+
+def seconds_of(client: Client, count: int) -> list[float]:
     """How long calls take, one after another."""
     seconds = []
     for number in range(count):
         before = time.monotonic()
         with pytest.raises(InvalidJob, match=f"^c{number}$"):
-            await client.call(job(number))
+            client.call(job(number))
         seconds.append(time.monotonic() - before)
     return sorted(seconds)
 
 
-def test_calls_wait_lost_connections_and_restarts_out(stack: Stack, answers: Answers, results: Results) -> None:
-    """Each call of an `AsyncClient` gets its own answer, and the next ones get theirs as soon as before."""
-
-    async def use() -> None:
-        async with AsyncClient(stack.redis.url(0), results.url) as client:
-            with answering(answers):
-                before = await seconds_of(client, 20)
-            waiting = [asyncio.ensure_future(client.call(job(number), timeout=180)) for number in range(CALLS)]
-            await asyncio.to_thread(wait_for, lambda: answers.broker.llen("retrieval") == CALLS)
-            await asyncio.to_thread(storm, answers, results)
-            errors = await asyncio.gather(*waiting, return_exceptions=True)
-            assert [(type(error), str(error)) for error in errors] == [(InvalidJob, f"c{n}") for n in range(CALLS)]
-            with answering(answers):
-                after = await seconds_of(client, 20)
-            assert after[10] < LOOK_SECONDS / 2, (before, after)  # it is heard of, not looked for
-
-    asyncio.run(use())
-
-
-def test_an_idle_client_that_lost_its_connections_answers_the_next_call(stack: Stack, answers: Answers) -> None:
-    """However often, and it closes."""
-
-    async def use() -> None:
-        async with AsyncClient(stack.redis.url(0), answers.url) as client:
-            for number in range(20):
-                with pytest.raises(InvalidJob, match=f"^c{number}$"):
-                    await client.call(job(number))
-                for kind in ("pubsub", "normal"):
-                    await asyncio.to_thread(answers.store.client_kill_filter, _type=kind, skipme=True)
-
+def test_calls_wait_lost_connections_and_restarts_out(client: Client, answers: Answers, results: Results) -> None:
+    """Each call gets its own answer, and the next ones get theirs as soon as before."""
+    with calling(client, answers) as calls:
+        storm(answers, results)
+        errors = [call.exception() for call in calls]
+    assert [(type(error), str(error)) for error in errors] == [(InvalidJob, f"c{number}") for number in range(CALLS)]
     with answering(answers):
-        asyncio.run(use())
+        seconds = seconds_of(client, 20)
+    assert seconds[10] < LOOK_SECONDS / 2, seconds  # it is heard of, not looked for
 
 
-def test_threads_wait_an_outage_out(stack: Stack, answers: Answers, results: Results) -> None:
-    """Of a second, in which their jobs wait; each call of a `Client` gets its own answer."""
-    with Client(stack.redis.url(0), results.url) as client, ThreadPoolExecutor(CALLS) as threads:
-        with answering(answers), pytest.raises(InvalidJob):
-            client.call(job(0))
-        waiting = [threads.submit(client.call, job(number), timeout=180) for number in range(CALLS)]
-        wait_for(lambda: answers.broker.llen("retrieval") == CALLS)
+def test_an_idle_client_that_lost_its_connections_answers_the_next_call(client: Client, answers: Answers) -> None:
+    """However often, and it closes."""
+    with answering(answers):
+        for number in range(20):
+            with pytest.raises(InvalidJob, match=f"^c{number}$"):
+                client.call(job(number))
+            for kind in ("pubsub", "normal"):
+                answers.store.client_kill_filter(_type=kind, skipme=True)
+
+
+def test_calls_wait_an_outage_out(client: Client, answers: Answers, results: Results) -> None:
+    """Of a second, in which their jobs wait; each call gets its own answer."""
+    with calling(client, answers) as calls:
         results.stop()
         time.sleep(1)  # longer than a command is retried
         results.start()
         wait_for(lambda: not answers.give(CALLS))
-        assert [str(wait.exception()) for wait in waiting] == [f"c{number}" for number in range(CALLS)]
+        assert [str(call.exception()) for call in calls] == [f"c{number}" for number in range(CALLS)]
 
 
-def test_a_wait_that_ends_in_an_outage_gives_the_id(stack: Stack, answers: Answers, results: Results) -> None:
-    """Of both clients, in the sentence and as `task_id`: the answer may be read once Redis is back."""
-
-    async def use() -> list[Unavailable]:
-        async with AsyncClient(stack.redis.url(0), results.url) as client:
-            with answering(answers), pytest.raises(InvalidJob):
-                await client.call(job(0))
-            waiting = [asyncio.ensure_future(client.call(job(number), timeout=2)) for number in range(50)]
-            await asyncio.to_thread(wait_for, lambda: answers.broker.llen("retrieval") == 50)
-            results.stop()
-            errors = await asyncio.gather(*waiting, return_exceptions=True)
-            (outcome,) = [outcome async for outcome in client.results(["known"], timeout=0.5)]
-            assert (outcome.ended, type(outcome.error)) == (False, Unavailable)
-            return errors  # type: ignore[return-value] # as asserted
-
-    with Client(stack.redis.url(0), results.url) as client:
-        with pytest.raises(TimedOut) as late:
-            client.result("late", timeout=0.1)
-        assert late.value.task_id == "late"
-        errors = asyncio.run(use())
-        for wait in (lambda: client.call(job(0), timeout=0.5), lambda: [*client.watch("known", timeout=0.5)]):
-            with pytest.raises(Unavailable) as raised:
-                wait()
-            errors.append(raised.value)
-        (outcome,) = client.results(["known"], timeout=0.5)
-        assert (outcome.ended, type(outcome.error)) == (False, Unavailable)
-    assert {type(error) for error in errors} == {Unavailable}
-    for error in errors:
+def test_a_wait_that_ends_in_an_outage_gives_the_id(client: Client, answers: Answers, results: Results) -> None:
+    """In the sentence and as `task_id`: the answer may be read once Redis is back."""
+    with pytest.raises(TimedOut) as late:
+        client.result("late", timeout=0.1)
+    assert late.value.task_id == "late"
+    with calling(client, answers, timeout=6) as calls:  # longer than it takes to begin them and to stop Redis
+        results.stop()
+        errors = [call.exception() for call in calls]
+    with pytest.raises(Unavailable) as raised:
+        [*client.watch("known", timeout=0.5)]
+    (outcome,) = client.results(["known"], timeout=0.5)
+    assert not outcome.ended
+    for error in [*errors, raised.value, outcome.error]:
+        assert isinstance(error, Unavailable)
         assert error.task_id
         assert error.message.endswith(f"under the task id {error.task_id}")

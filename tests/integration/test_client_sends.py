@@ -1,4 +1,4 @@
-"""The messages of the Python client, as they stand in a real Redis."""
+"""The messages of both Python clients, as they stand in a real Redis."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import jwt
 import pytest
 
-from retrieval_client import Client, RetrieveTopK, Signer
+from retrieval_client import RetrieveTopK, Signer
 from retrieval_client.canonical import canonical_sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 KEY = "a key of 32 bytes or more for HS256"
 
@@ -25,16 +25,16 @@ Sent = tuple[str, dict[str, Any], Any]
 
 
 @pytest.fixture
-def sent(broker: redis.Redis, stack: Stack) -> Iterator[Callable[..., Sent]]:
+def sent(connect: Callable[..., Any], broker: redis.Redis, stack: Stack) -> Callable[..., Sent]:
     """Send a job by a client that signs; return its id, and the headers and the body of the message in Redis."""
-    with Client(stack.redis.url(0), stack.redis.url(1), Signer(KEY, "k1")) as client:
+    client = connect(stack.redis.url(0), stack.redis.url(1), Signer(KEY, "k1"))
 
-        def send(job: RetrieveTopK, **options: Any) -> Sent:
-            task_id = client.enqueue(job, **options)
-            message = json.loads(broker.rpop("retrieval"))
-            return task_id, message["headers"], json.loads(message["body"])
+    def send(job: RetrieveTopK, **options: Any) -> Sent:
+        task_id = client.enqueue(job, **options)
+        message = json.loads(broker.rpop("retrieval"))
+        return task_id, message["headers"], json.loads(message["body"])
 
-        yield send
+    return send
 
 
 def test_a_job_is_sent_as_the_contract_s_json(sent: Callable[..., Sent]) -> None:

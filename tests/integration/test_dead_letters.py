@@ -14,7 +14,7 @@ import structlog
 from prometheus_client import values
 from tests.command_line import command_line
 
-from worker.cli.devstack.processes import free_port
+from workbench.devstack.processes import free_port
 from worker.queue.broker import dead_letters, keys
 from worker.queue.broker.dead_letters import watcher
 from worker.queue.broker.inspection import Rules
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from subprocess import CompletedProcess
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.settings import Settings
 
 CANARY = "canary-4711"

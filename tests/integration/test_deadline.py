@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.adapters.providers.deadline import within
+from worker.adapters.providers.http_client import within
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

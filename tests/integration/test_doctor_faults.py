@@ -15,9 +15,9 @@ import pytest
 import redis
 from tests.command_line import command_line
 
+from workbench.devstack.postgres import base_backup, postgres_server
+from workbench.devstack.redis import Redis, redis_server
 from worker.adapters.providers.embedder import make as make_embedder
-from worker.cli.devstack.postgres import base_backup, postgres_server
-from worker.cli.devstack.redis import Redis, redis_server
 from worker.cli.doctor import LEAKPROOF, examine
 from worker.cli.loader import migrate
 from worker.jobs.principal import as_principal
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from workbench.devstack.stack import Stack
     from worker.adapters.durability import Finding
-    from worker.cli.devstack.stack import Stack
     from worker.model import Principal
     from worker.settings import Settings
 

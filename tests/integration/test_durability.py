@@ -12,9 +12,9 @@ import pytest
 import redis
 
 from retrieval_client.errors import SettingsError
+from workbench.devstack.redis import Redis, redis_server
 from worker.adapters.durability import Finding, check_redis, redis_findings, role_findings, storage_findings, warnings
 from worker.adapters.postgres.database import Database
-from worker.cli.devstack.redis import Redis, redis_server
 from worker.cli.doctor import examine
 
 if TYPE_CHECKING:

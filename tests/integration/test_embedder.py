@@ -110,7 +110,7 @@ NO_VECTORS = [
 def test_what_are_no_vectors_is_unavailable(provider: Provider, body: Any) -> None:
     """A server that answers something else with status 200, as proxies do."""
     provider.faults.append(Fault(body=body))
-    with pytest.raises(Unavailable, match=r"answered (something else than vectors|JSON that can't be read)") as caught:
+    with pytest.raises(Unavailable, match="answered something else than vectors") as caught:
         embedder(provider).embed(["a"])
     assert "secret" not in caught.value.message
 

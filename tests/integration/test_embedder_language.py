@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from workbench.devstack.stack import Stack
     from worker.adapters.providers.local_embedder import Encoder
-    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 LOCAL = EmbedderSettings(kind="local")

@@ -19,7 +19,7 @@ from tests.integration.provider import WRONG_LABELS, running
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK, RunPipeline
 from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay, RunName
-from worker.cli.devstack.processes import free_port
+from workbench.devstack.processes import free_port
 from worker.core.text import lexical
 from worker.inspector.reading import RunViews
 from worker.inspector.view.wording import said

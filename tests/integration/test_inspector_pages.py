@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,7 @@ import pytest
 from tests.integration.provider import INJECTED, WRONG_LABELS, Fault
 
 from retrieval_client.errors import SettingsError, Unavailable
-from worker.adapters.providers.language_model import Completion, OpenAIModel, Prompt, make
-from worker.adapters.providers.openai_api import UnknownAnswer
+from worker.adapters.providers.language_model import Completion, LanguageModel, Prompt, UnknownAnswer, make
 from worker.core.prompting.costs import Tokens
 from worker.settings.providers import LanguageModelSettings
 
@@ -26,12 +24,12 @@ PROMPT = Prompt("Answer from the sources.", "[S1] The cutoff is 800 Hz.", cache_
 APIS = ["responses", "chat"]
 
 
-def model(provider: Provider, **changes: Any) -> OpenAIModel:
+def model(provider: Provider, **changes: Any) -> LanguageModel:
     values = {"base_url": provider.url, "api_key": KEY, "model": "m", "max_retries": 0, "timeout_seconds": 20}
-    return OpenAIModel(LanguageModelSettings(kind="openai", **{**values, **changes}))
+    return LanguageModel(LanguageModelSettings(kind="openai", **{**values, **changes}))
 
 
-def failure(model: OpenAIModel, prompt: Prompt = PROMPT) -> RetrievalError:
+def failure(model: LanguageModel, prompt: Prompt = PROMPT) -> RetrievalError:
     """Return the error of a prompt; it shows nothing of the prompt, the answer or the key."""
     with pytest.raises((Unavailable, SettingsError)) as caught:
         model.complete(prompt)
@@ -97,10 +95,11 @@ OPENAIS = {"message": "secret", "code": "previous_response_not_found", "param": 
         (Fault(404, body={"detail": ["secret"]}), UnknownAnswer),
         (Fault(400), SettingsError),
         (Fault(400, body={"error": {"message": "secret", "code": ["odd"], "param": {}}}), SettingsError),
+        (Fault(400, body="<html>secret</html>"), SettingsError),
         (Fault(401, body={"error": OPENAIS}), SettingsError),
         (Fault(503, body={"error": OPENAIS}), Unavailable),
     ],
-    ids=["OpenAI", "vLLM", "another", "another field", "an odd error", "no rights", "away"],
+    ids=["OpenAI", "vLLM", "another", "another field", "an odd error", "no JSON", "no rights", "away"],
 )
 def test_a_server_that_has_forgotten_an_answer_is_told_from_one_that_refuses(
     provider: Provider, fault: Fault, error: type[Exception]
@@ -154,9 +153,9 @@ def test_an_answer_is_data(provider: Provider, api: str, text: str) -> None:
         (Fault(400), SettingsError, "refused the request (HTTP 400)"),
         (Fault(401), SettingsError, "refused the request (HTTP 401)"),
         (Fault(404), SettingsError, "refused the request (HTTP 404)"),
-        (Fault(429), Unavailable, "failed (RateLimitError)"),
-        (Fault(500), Unavailable, "failed (InternalServerError)"),
-        (Fault(503), Unavailable, "failed (InternalServerError)"),
+        (Fault(429), Unavailable, "failed (HTTP 429)"),
+        (Fault(500), Unavailable, "failed (HTTP 500)"),
+        (Fault(503), Unavailable, "failed (HTTP 503)"),
         (Fault(cut=True), Unavailable, ""),
         (Fault(body="<html>Log in</html>"), Unavailable, "answered something else than a text"),
         (Fault(body={}), Unavailable, ""),
@@ -223,7 +222,7 @@ def test_an_endless_retry_after_is_not_waited_for(provider: Provider) -> None:
     for pause in ("100", "3600"):
         provider.faults += [Fault(429, pause)] * 3
         started = time.monotonic()
-        assert failure(model(provider, max_retries=2)).message.endswith("(RateLimitError)")
+        assert failure(model(provider, max_retries=2)).message.endswith("(HTTP 429)")
         assert time.monotonic() - started < 10
         provider.faults.clear()
     assert len(provider.requests) == 2
@@ -242,12 +241,9 @@ def test_a_server_that_is_away_is_unavailable(provider: Provider) -> None:
     assert isinstance(failure(model(provider, base_url="http://127.0.0.1:1/v1")), Unavailable)
 
 
-def test_settings_choose_the_model(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
-    """None unless they say otherwise; without its package the start says what to install."""
+def test_settings_choose_the_model(provider: Provider) -> None:
+    """None unless they say otherwise."""
     assert make(LanguageModelSettings()) is None
     made = make(LanguageModelSettings(kind="openai", base_url=provider.url, model="m"))
     assert made is not None
     assert (made.provider, made.name) == ("openai", "m")
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(SettingsError, match=r"pip install 'retrieval-worker\[llm\]'"):
-        make(LanguageModelSettings(kind="openai"))

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from workbench import demo
+from workbench.devstack import postgres
+from workbench.devstack.postgres import postgres_server
 from worker.adapters.terminal import Terminal
-from worker.cli import demo
-from worker.cli.devstack import postgres
-from worker.cli.devstack.postgres import postgres_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from worker.cli.devstack.postgres import Postgres
+    from workbench.devstack.postgres import Postgres
 
 WORDS = {
     "“pump”": ["pump"],

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 MOST_MEGABYTES = 200
 LIMITS = Limits()

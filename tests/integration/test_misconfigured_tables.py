@@ -17,8 +17,8 @@ from worker.core.text import lexical
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from workbench.devstack.stack import Stack
     from worker.adapters.durability import Finding
-    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 READER = "shop_reader"

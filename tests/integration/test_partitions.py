@@ -13,9 +13,9 @@ import psycopg
 import pytest
 from pgvector.psycopg import register_vector
 
+from workbench.devstack.postgres import postgres_server
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus, VectorSearch
-from worker.cli.devstack.postgres import postgres_server
 from worker.cli.loader import migrate
 from worker.model import NO_FILTERS, FilterSet
 from worker.settings import from_values, read_values

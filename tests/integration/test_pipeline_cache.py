@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import redis
     from tests.integration.provider import Provider
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.jobs.engine import Engine
     from worker.settings import Settings
 

@@ -57,7 +57,7 @@ def open_engine(open_engine: Callable[..., Engine], provider: Provider) -> Calla
         engine = open_engine(
             language_model={**at, "kind": "openai", "model": "m"},
             embedder={**at, "kind": "openai", "model": "e", "batch_size": batch_size},
-            reranker={"url": f"{provider.url}/rerank", "model": reranker},
+            reranker={"url": f"{provider.url}/rerank", "model": reranker, "max_retries": 0},
             prices=PRICES,
             **changes,
         )

@@ -34,7 +34,7 @@ from .faulty_link import FaultyLink, faulty_link
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.queue.outcome import Outcome
 
     from .faulty_link import Fault

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.settings import Settings
 
 # One row of alice's in each table.

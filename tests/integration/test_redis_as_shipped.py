@@ -13,8 +13,8 @@ from tests.command_line import command_line
 from tests.refusals import refusals
 
 from retrieval_client.errors import SettingsError
+from workbench.devstack.redis import redis_server
 from worker.adapters.durability import check_redis, redis_findings, warnings
-from worker.cli.devstack.redis import redis_server
 from worker.queue.broker import keys
 from worker.queue.overview import Overview
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tests.command_line import Command
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.settings import Settings
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from workbench.devstack.stack import Stack
     from worker.adapters.durability import Finding
-    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
 TABLES = {

@@ -74,7 +74,6 @@ def ask(
     named = services if isinstance(services, dict) else {"papers": services}
     remote = RemoteSources(named, names or Names())
     found = remote.find(list(named), question, k, seconds)
-    remote.close()
     for secret in (SECRET, "search.test", "127.0.0.1", "http:", question):
         assert secret not in str(found.failed)
     return found

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 # Reads from a subscription on which nothing arrives, as a poll does that was notified of its predecessor.
 SCRIPT = """

@@ -12,8 +12,8 @@ import pytest
 from tests.integration.provider import INJECTED, Fault
 
 from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
-from worker.adapters.providers.bodies import ELSEWHERE
-from worker.adapters.providers.language_model import OpenAIModel
+from worker.adapters.providers.http_client import ELSEWHERE
+from worker.adapters.providers.language_model import LanguageModel
 from worker.adapters.providers.reranker import (
     CrossEncoderReranker,
     HttpReranker,
@@ -46,7 +46,7 @@ def http(provider: Provider, **changes: Any) -> HttpReranker:
 
 def judge(provider: Provider) -> ModelReranker:
     settings = LanguageModelSettings(kind="openai", base_url=provider.url, model="m", max_retries=0, timeout_seconds=20)
-    return ModelReranker(OpenAIModel(settings))
+    return ModelReranker(LanguageModel(settings))
 
 
 def failure(reranker: Reranker) -> RetrievalError:
@@ -288,7 +288,7 @@ def profiles(*kinds: str, **changes: Any) -> Settings:
 def test_profiles_choose_the_rerankers(provider: Provider) -> None:
     """By their kinds, those and no others; what they need must be set, or there must be a model."""
     settings = profiles("none", "lexical", "http", "llm", reranker={"url": f"{provider.url}/rerank"})
-    made = rerankers(settings, OpenAIModel(LanguageModelSettings(kind="openai", base_url=provider.url)))
+    made = rerankers(settings, LanguageModel(LanguageModelSettings(kind="openai", base_url=provider.url)))
     kinds = {name: type(one) for name, one in made.items()}
     assert kinds == {"lexical": LexicalReranker, "http": HttpReranker, "llm": ModelReranker}
     assert rerankers(settings, None).keys() == {"lexical", "http"}

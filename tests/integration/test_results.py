@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from retrieval_client.errors import RetrievalError
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.queue.broker.inspection import DeliveredJob
     from worker.queue.records import Record
 

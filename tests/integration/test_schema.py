@@ -14,7 +14,7 @@ from retrieval_client.hashing import format_hash, hash_chunk
 from worker.cli.loader import migrate
 
 if TYPE_CHECKING:
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
 
 WHITE_SPACE = [chr(n) for n in range(sys.maxunicode + 1) if not 0xD800 <= n <= 0xDFFF and not chr(n).strip()]
 STORABLE = st.characters(exclude_categories=["Cs"], exclude_characters="\x00")

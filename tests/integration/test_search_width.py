@@ -12,12 +12,12 @@ from retrieval_client.errors import SettingsError
 from synthetic.loading import Index
 from synthetic.stage import CORPUS, Stage, stage
 from synthetic.vectors import Dataset
+from workbench.calibration import Caller, CorpusCalibration, calibration
+from workbench.core.calibration import Goal
 from worker.adapters.postgres.database import connected
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.search import Corpus, SearchResult, VectorSearch, search_each
-from worker.cli.calibration import Caller, CorpusCalibration, calibration
 from worker.cli.usage import WrongUsage
-from worker.core.ranking.calibration import Goal
 from worker.model import NO_FILTERS, FilterSet
 from worker.settings.serving import CalibratedWidth, Calibration
 

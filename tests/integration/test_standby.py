@@ -18,10 +18,10 @@ from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK
 from retrieval_client.contract.run_jobs import PinnedReplay
 from retrieval_client.errors import InvalidJob, NotAuthorised, Unavailable
+from workbench.devstack.workers import celery_worker, stack_environment
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.read_replica import REST_SECONDS, Standby
 from worker.app import refuse_unsafe_start
-from worker.cli.devstack.workers import celery_worker, stack_environment
 from worker.cli.doctor import examine
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.settings import Settings
 
 QUERY = lexical.embed([HUM])[0].tolist()

@@ -15,8 +15,8 @@ from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveHybrid, RetrieveTopK
 from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
 from retrieval_client.hashing import hash_chunk
+from workbench.devstack.workers import stack_environment
 from worker.adapters.postgres.database import Database
-from worker.cli.devstack.workers import stack_environment
 from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import psycopg
     from tests.command_line import Command
 
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.stack import Stack
     from worker.model import Principal
     from worker.settings import Settings
 

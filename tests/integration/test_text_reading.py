@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from workbench.devstack.stack import Stack
     from worker.adapters.postgres.search import SearchResult
-    from worker.cli.devstack.stack import Stack
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]

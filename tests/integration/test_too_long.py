@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import redis
 
-from worker.cli.devstack.redis import redis_server
+from workbench.devstack.redis import redis_server
 from worker.queue.broker import keys
 from worker.queue.broker.dead_letters import every
 from worker.queue.broker.inspection import Rules
@@ -18,8 +18,8 @@ from .claims import QUEUE, Worker, envelope, places, stored_failures
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from worker.cli.devstack.redis import Redis
-    from worker.cli.devstack.stack import Stack
+    from workbench.devstack.redis import Redis
+    from workbench.devstack.stack import Stack
 
 RULES = Rules(tasks=("retrieve_top_k",), max_bytes=65_536)
 MEGABYTES = 40

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import redis
 
-    from worker.cli.devstack.redis import Redis
+    from workbench.devstack.redis import Redis
 
     from .faulty_link import Fault, FaultyLink
 

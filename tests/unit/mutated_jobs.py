@@ -28,8 +28,8 @@ from retrieval_client.contract.registry import TASKS
 from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
 from retrieval_client.errors import InvalidJob, NotAuthorised
 from retrieval_client.hashing import hash_chunk
-from worker.cli.schemas import examples, objects
-from worker.cli.schemas.rules import UNSAID
+from workbench.schemas import examples, objects
+from workbench.schemas.rules import UNSAID
 from worker.core.citations.document import read_citations_json
 from worker.core.citations.labels import classify
 from worker.core.ranking import vectors
@@ -118,7 +118,7 @@ EXCEPTIONS = {
     "forms": r"^sections: expected each hash once, in whichever form",
     "folder": r"^run\.(subject_id|run_id): expected (an id that can be )?the name of a folder",
 }
-"""Errors of the worker that `worker.cli.schemas.rules.UNSAID` names."""
+"""Errors of the worker that `workbench.schemas.rules.UNSAID` names."""
 
 
 def exception(schema: str, refusal: InvalidJob) -> str | None:

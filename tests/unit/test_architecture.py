@@ -14,10 +14,12 @@ from pathlib import Path
 from tests.loops import each
 
 import retrieval_client
+import workbench
 import worker
 
 ROOT = Path(worker.__file__).parent
 CLIENT = Path(retrieval_client.__file__).parent
+WORKBENCH = Path(str(workbench.__file__)).parent
 PURE_STDLIB_MISSING = {"time", "random", "secrets", "uuid", "datetime", "logging", "os", "io", "pathlib", "socket"}
 PURE_STDLIB_MISSING |= {"subprocess", "threading", "asyncio", "tempfile", "urllib", "http", "importlib", "ctypes"}
 
@@ -33,6 +35,15 @@ LAYERS = [
     {"inspector"},
     {"cli"},
     {"app"},
+]
+# The same within `workbench`, which stands above `worker`.
+WORKBENCH_LAYERS = [
+    {"core"},
+    {"adoption", "calibration", "devstack", "evaluation", "schemas", "starter_files"},
+    {"demo"},
+    {"commands"},
+    {"main"},
+    {"__main__"},
 ]
 PURE_OF_THE_CLIENT = {f"retrieval_client.{name}" for name in ("canonical", "errors", "hashing", "json_values")}
 OPTIONAL = {
@@ -54,17 +65,21 @@ CLIENT_LAYERS = [
 CLIENT_RANK = {name: rank for rank, layer in enumerate(CLIENT_LAYERS) for name in layer}
 # The same within `core`.
 CORE_LAYERS = [{"text", "pins"}, {"ranking", "citations"}, {"prompting"}]
-RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
+PLACES = {f"worker.{name}": rank for rank, layer in enumerate(LAYERS) for name in layer}
+PLACES |= {f"workbench.{name}": len(LAYERS) + rank for rank, layer in enumerate(WORKBENCH_LAYERS) for name in layer}
 
 
-def module_name(path: Path) -> str:
-    parts = path.relative_to((ROOT if path.is_relative_to(ROOT) else CLIENT).parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+def sources_of(package: Path) -> dict[str, Path]:
+    """The files of a package by the full names of their modules."""
+    names = {path: path.relative_to(package.parent).with_suffix("").parts for path in sorted(package.rglob("*.py"))}
+    return {".".join(parts[:-1] if parts[-1] == "__init__" else parts): path for path, parts in names.items()}
 
 
-CLIENT_SOURCES = {module_name(path): path for path in sorted(CLIENT.rglob("*.py"))}
-SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))} | CLIENT_SOURCES
-WORKER_SOURCES = SOURCES.keys() - CLIENT_SOURCES.keys()
+CLIENT_SOURCES = sources_of(CLIENT)
+WORKER_SOURCES = sources_of(ROOT).keys()
+WORKBENCH_SOURCES = sources_of(WORKBENCH).keys()
+SOURCES = sources_of(ROOT) | sources_of(WORKBENCH) | CLIENT_SOURCES
+PLACED = (WORKER_SOURCES | WORKBENCH_SOURCES) - {"worker", "workbench"}
 
 
 @functools.cache
@@ -93,12 +108,14 @@ def imports(name: str) -> set[str]:
 
 
 def ours(name: str) -> set[str]:
-    return {imported for imported in imports(name) if imported.split(".")[0] in {"worker", "retrieval_client"}}
+    return {
+        imported for imported in imports(name) if imported.split(".")[0] in {"worker", "workbench", "retrieval_client"}
+    }
 
 
-def top(name: str) -> str:
-    """The part of a full name that has a place among the layers."""
-    return name.split(".")[1]
+def place(name: str) -> str:
+    """The beginning of a full name that has a place among the layers."""
+    return ".".join(name.split(".")[:2])
 
 
 def test_the_top_of_the_package_stays_small() -> None:
@@ -111,7 +128,8 @@ def users_of(*packages: str) -> set[str]:
 
 
 def within(*names: str) -> set[str]:
-    return {name for name in WORKER_SOURCES - {"worker"} if top(name) in names}
+    """Modules of these parts of the worker and the workbench."""
+    return {name for name in PLACED if place(name).partition(".")[2] in names}
 
 
 def test_the_sources_are_found() -> None:
@@ -202,7 +220,7 @@ def test_adapters_know_nobody_above_them(name: str) -> None:
 
 def test_only_the_shell_sees_celery() -> None:
     """The engine, the core and the adapters would run under another queue as they are."""
-    shell = within("queue", "app") | {"worker.cli.devstack.workers", "retrieval_client.celery"}
+    shell = within("queue", "app") | {"workbench.devstack.workers", "retrieval_client.celery"}
     assert users_of("celery", "kombu", "billiard") <= shell
 
 
@@ -210,7 +228,7 @@ def test_only_the_shell_sees_postgres_and_redis() -> None:
     """SQL and sockets stand at the edge."""
     assert (
         users_of("psycopg", "psycopg_pool", "pgvector", "redis")
-        <= within("adapters", "queue", "cli") | CLIENT_SOURCES.keys()
+        <= within("adapters", "queue", "cli") | within("adoption", "demo", "devstack") | CLIENT_SOURCES.keys()
     )
 
 
@@ -223,8 +241,9 @@ def test_only_the_inspector_needs_its_extra() -> None:
     assert users == {"worker.cli.commands.inspector", "worker.cli.commands.ui"}
 
 
-FOREIGN = {"worker": {"tests", "benchmarks", "chaos", "synthetic"}, "synthetic": {"tests", "benchmarks", "chaos"}}
-FOREIGN |= {"tests": {"benchmarks"}, "benchmarks": {"tests"}}
+FOREIGN = {"tests": {"benchmarks"}, "benchmarks": {"tests"}, "synthetic": {"tests", "benchmarks", "chaos"}}
+FOREIGN |= {"workbench": FOREIGN["synthetic"] | {"synthetic"}}
+FOREIGN |= {"worker": FOREIGN["workbench"] | {"workbench"}}
 
 
 def packages_imported(source: str) -> set[str]:
@@ -237,7 +256,7 @@ def packages_imported(source: str) -> set[str]:
 
 @each(FOREIGN)
 def test_no_test_imports_a_benchmark_and_the_worker_imports_neither(folder: str) -> None:
-    """Tests and benchmarks share `synthetic`, which imports neither."""
+    """Tests and benchmarks share `synthetic`, which imports neither; nor does the worker import its workbench."""
     home = ROOT.parent / folder
     # `benchmarks/.peers` holds environments of others.
     files = [path for path in home.rglob("*.py") if not any(p.startswith(".") for p in path.relative_to(home).parts)]
@@ -255,16 +274,16 @@ def test_the_check_of_imported_packages_sees_each_way() -> None:
 
 def test_every_module_has_its_place() -> None:
     """A new module is put among the layers before it can import anything."""
-    assert {top(name) for name in WORKER_SOURCES - {"worker"}} - RANK.keys() == set()
+    assert {place(name) for name in PLACED} == PLACES.keys()
 
 
-@each(sorted(WORKER_SOURCES - {"worker"}))
+@each(sorted(PLACED))
 def test_nothing_imports_up(name: str) -> None:
     """One direction: a module knows what stands below it, and its own package."""
     up = {
         imported
-        for imported in (ours(name) & WORKER_SOURCES) - {"worker"}
-        if top(imported) != top(name) and RANK[top(imported)] >= RANK[top(name)]
+        for imported in ours(name) & PLACED
+        if place(imported) != place(name) and PLACES[place(imported)] >= PLACES[place(name)]
     }
     assert up == set()
 
@@ -290,12 +309,12 @@ def test_only_settings_and_the_command_line_read_the_environment() -> None:
 
     `devstack` hands an environment on to the servers it starts; `metrics` sets prometheus_client's only variable.
     """
-    readers = {name for name in WORKER_SOURCES if _reads_environment(parsed(name))}
+    readers = {name for name in PLACED if _reads_environment(parsed(name))}
     set_by = {
         "worker.queue.metrics",
         "worker.adapters.providers.onnx_encoder",
     }  # settings of libraries, before import
-    assert readers <= within("settings", "cli") | set_by
+    assert readers <= within("settings", "cli") | within("commands", "devstack") | set_by
 
 
 def _reads_environment(tree: ast.Module) -> bool:
@@ -318,7 +337,7 @@ def docstrings(source: str) -> list[str]:
     return [ast.get_docstring(node) or "" for node in ast.walk(_tree(source)) if isinstance(node, documented)]
 
 
-@each(["benchmarks", "chaos", "client", "docs", "examples", "synthetic", "tests", "worker"])
+@each(["benchmarks", "chaos", "client", "docs", "examples", "synthetic", "tests", "workbench", "worker"])
 def test_a_docstring_begins_with_a_verb_or_a_noun(folder: str) -> None:
     """No docstring begins with "What" or "Whatever", which leaves the subject unsaid."""
     home = ROOT.parent / folder
@@ -346,7 +365,9 @@ def exists(name: str) -> bool:
 def test_a_docstring_raises_classes_that_exist() -> None:
     """Each class in a `Raises` section: of the project, of Python, or of an installed package."""
     home = ROOT.parent
-    folders = [home / folder for folder in ("benchmarks", "chaos", "client", "synthetic", "tests", "worker")]
+    folders = [
+        home / folder for folder in ("benchmarks", "chaos", "client", "synthetic", "tests", "workbench", "worker")
+    ]
     files = [path for folder in folders for path in folder.rglob("*.py") if "/." not in str(path.relative_to(home))]
     sources = {path: path.read_text() for path in files}
     of_project = {name for source in sources.values() for name in re.findall(r"^ *class (\w+)", source, re.MULTILINE)}
@@ -370,6 +391,7 @@ SHARES = {
     "worker/jobs": 0.009,
     "worker/queue": 0.002,
     "worker/settings": 0.003,
+    "workbench": 0.003,
     "client": 0.007,
     "chaos": 0.003,
     "synthetic": 0.0,

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import blocking_client
 import retrieval_client
 import worker.client
 from retrieval_client import (
@@ -55,6 +56,12 @@ def test_a_backend_needs_neither_postgres_nor_numpy() -> None:
     modules = json.loads(done.stdout)
     assert HEAVY & {name.split(".")[0] for name in modules} == set()
     assert {name for name in modules if name.split(".")[0] == "worker"} == set()
+
+
+def test_the_client_that_blocks_is_generated() -> None:
+    """`make contract` writes it from the one for asyncio, which is changed by hand."""
+    source = blocking_client.SOURCE.read_text(encoding="utf-8")
+    assert blocking_client.TARGET.read_text(encoding="utf-8") == blocking_client.blocking(source)
 
 
 def test_the_former_name_of_the_client_gives_the_same() -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.clients import called_alike
 
 import retrieval_client.testing
 from retrieval_client import (
@@ -31,9 +31,11 @@ from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError, T
 from retrieval_client.jobs import is_news, reader_of
 from retrieval_client.ledger import Ledger
 from retrieval_client.testing import FakeAsyncClient, FakeClient, example_of
-from worker.cli import schemas
+from workbench import schemas
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from retrieval_client.contract.jobs import Job
 
 VECTOR = [1.0] + [0.0] * 767
@@ -53,6 +55,13 @@ JOBS: list[Job] = [
 ]
 
 
+@pytest.fixture(params=[FakeClient, FakeAsyncClient], ids=["blocking", "asyncio"])
+def fake(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Makes fakes of either client, which are called as the one that blocks."""
+    with called_alike(request.param) as make:
+        yield make
+
+
 def test_the_examples_are_those_of_the_contract() -> None:
     """`make contract` writes them."""
     file = Path(retrieval_client.testing.__file__).with_name("examples.json")
@@ -61,15 +70,15 @@ def test_the_examples_are_those_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: type(job).__name__)
-def test_every_job_is_answered_by_the_example_of_its_form(job: Job) -> None:
-    with FakeClient() as client:
-        (answer,) = client.call_many([job])
-        assert answer == reader_of(None).validate_python(example_of(job))
-        assert client.worker.jobs == [job]
+def test_every_job_is_answered_by_the_example_of_its_form(fake: Callable[..., Any], job: Job) -> None:
+    client = fake()
+    (answer,) = client.call_many([job])
+    assert answer == reader_of(None).validate_python(example_of(job))
+    assert client.worker.jobs == [job]
 
 
-def test_a_batch_has_an_answer_of_its_own() -> None:
-    assert isinstance(FakeClient().call(RetrieveTopK(query_embeddings=[[1.0]], principal=ALICE)), TopKBatch)
+def test_a_batch_has_an_answer_of_its_own(fake: Callable[..., Any]) -> None:
+    assert isinstance(fake().call(RetrieveTopK(query_embeddings=[[1.0]], principal=ALICE)), TopKBatch)
 
 
 @pytest.mark.parametrize(
@@ -101,17 +110,17 @@ def test_a_fake_refuses_what_a_worker_refuses(job: Job, sentence: str) -> None:
         FakeClient({type(job): Unavailable("not asked")}).call_many([job])
 
 
-def test_a_fake_answers_as_many_dimensions_as_it_is_told() -> None:
+def test_a_fake_answers_as_many_dimensions_as_it_is_told(fake: Callable[..., Any]) -> None:
     """And signed claims are a principal, and base64 is an embedding."""
     signer = Signer("a key of 32 bytes or more for HS256", "k1")
     job = RetrieveTopK(query_embedding=encode_embedding([0.5, 0.5]))
-    assert FakeClient(signer=signer, dimensions=2).call(job, claims=ALICE).chunks
-    assert FakeClient().call(RetrieveTopK(query_embedding=encode_embedding(VECTOR), principal=ALICE)).chunks
+    assert fake(signer=signer, dimensions=2).call(job, claims=ALICE).chunks
+    assert fake().call(RetrieveTopK(query_embedding=encode_embedding(VECTOR), principal=ALICE)).chunks
 
 
-def test_a_test_says_what_is_answered() -> None:
+def test_a_test_says_what_is_answered(fake: Callable[..., Any]) -> None:
     """An answer, an error, or a function of the job; what is sent is checked as by a worker's client."""
-    client = FakeClient({RetrieveTopK: NotAuthorised("not this caller")})
+    client = fake({RetrieveTopK: NotAuthorised("not this caller")})
     with pytest.raises(NotAuthorised, match="not this caller"):
         client.call(JOB)
     empty = TopK.model_validate({**example_of(JOB), "status": "empty", "chunks": []})
@@ -124,26 +133,13 @@ def test_a_test_says_what_is_answered() -> None:
         client.enqueue(JOB, claims={"user_id": "alice"})
     with pytest.raises(TimedOut):
         client.result("unknown", timeout=0)
+    assert [progress.state for progress in client.watch("known")] == ["FAILURE"]
     client.forget("known")
     assert client.progress("known").state == "PENDING"
     client.cancel("known")
     client.close()
     with pytest.raises(RuntimeError, match="closed"):
         client.call(JOB)
-
-
-def test_the_fake_under_asyncio_does_the_same() -> None:
-    async def use() -> None:
-        async with FakeAsyncClient() as client:
-            assert len(await client.call_many([JOB, JOB])) == 2
-            assert [progress.state async for progress in client.watch(await client.enqueue(JOB))] == ["SUCCESS"]
-            with pytest.raises(TimedOut):
-                await client.result("unknown", timeout=0)
-            await client.forget("unknown")
-            await client.cancel("unknown")
-            assert len(client.worker.jobs) == 3
-
-    asyncio.run(use())
 
 
 @pytest.mark.parametrize(("kind", "real"), [(FakeClient, Client), (FakeAsyncClient, AsyncClient)])
@@ -160,15 +156,15 @@ def test_a_client_is_made_from_the_environment(kind: Any, real: Any, monkeypatch
     assert real.from_env().results_place == "elsewhere:6379, database 6"
 
 
-def test_ids_and_times_that_a_worker_refuses_are_not_sent() -> None:
+def test_ids_and_times_that_a_worker_refuses_are_not_sent(fake: Callable[..., Any]) -> None:
     """The sentence names them; a signer shows no key."""
-    client = FakeClient()
+    client = fake()
     for wrong in ("a\0b", "x" * 513, "\x1b[31m"):
         with pytest.raises(InvalidJob, match="task_id: expected 1 to 512 printable characters"):
             client.enqueue(JOB, task_id=wrong)
     for seconds in (1e300, True, "a", float("nan"), 0):
         with pytest.raises(ValueError, match="timeout: expected more than 0 seconds"):
-            client.call(JOB, timeout=seconds)  # type: ignore[arg-type] # wrong on purpose
+            client.call(JOB, timeout=seconds)
     assert client.worker.jobs == []
     assert "secret" not in repr(Signer("secret", "k1"))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "worker.cli"]
+COMMAND = [sys.executable, "-m", "workbench"]
 ROOT = Path(__file__).parents[2]
 INTERRUPTED = "retrieval-worker: interrupted, nothing left running\n"
 INTERRUPT = """

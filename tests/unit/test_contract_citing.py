@@ -14,7 +14,7 @@ from retrieval_client.contract.pinned import DifferenceKind
 from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
 from retrieval_client.errors import InvalidJob
 from retrieval_client.hashing import hash_chunk
-from worker.cli.schemas import files, objects
+from workbench.schemas import files, objects
 
 HASH = hash_chunk("chunk A")
 DIGITS = HASH.removeprefix("sha256:")

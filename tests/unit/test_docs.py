@@ -20,8 +20,9 @@ from typer.main import get_command
 import reference_pages
 from reference_pages import commands, error_codes, log_events, settings
 from retrieval_client.contract.registry import TASKS
+from workbench.main import cli
 from worker.cli import corpus_files
-from worker.cli.main import _EXIT_CODES, PIPE_CLOSED, cli
+from worker.cli.main import _EXIT_CODES, PIPE_CLOSED
 from worker.core.citations.quoting import QuotedChunk, check_quote
 from worker.queue.metrics import DEFINITIONS, GAUGES
 
@@ -150,7 +151,7 @@ def test_links_lead_to_files_and_headings(page: Path) -> None:
         assert not anchor or anchor in slugs(path), f"{target}#{anchor}"
 
 
-@each(["worker", "config", "chaos"])
+@each(["worker", "workbench", "config", "chaos"])
 def test_pages_that_code_and_settings_name_are_there(folder: str) -> None:
     """With the heading that is named."""
     for path in (ROOT / folder).rglob("*.*"):

@@ -6,9 +6,14 @@ import pkgutil
 
 from tests.loops import each
 
+import workbench
 import worker
 
-MODULES = sorted(module.name for module in pkgutil.walk_packages(worker.__path__, "worker."))
+MODULES = sorted(
+    module.name
+    for package in (worker, workbench)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+)
 
 
 @each(MODULES)

@@ -11,14 +11,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from rich.console import Console
 
-from worker.cli.evaluation.asking import QueryHits
-from worker.cli.evaluation.figures import Evaluation, RankedQuery, ranked
-from worker.cli.evaluation.files import read_rankings
-from worker.cli.evaluation.plan import Choice, plan_of
-from worker.cli.evaluation.plot import svg
-from worker.cli.evaluation.queries import LabelledQuery
-from worker.cli.evaluation.report import document, notes, questions_table, sentence, table
-from worker.cli.evaluation.systems import Hit, fusions
+from workbench.evaluation.asking import QueryHits
+from workbench.evaluation.figures import Evaluation, RankedQuery, ranked
+from workbench.evaluation.files import read_rankings
+from workbench.evaluation.plan import Choice, plan_of
+from workbench.evaluation.plot import svg
+from workbench.evaluation.queries import LabelledQuery
+from workbench.evaluation.report import document, notes, questions_table, sentence, table
+from workbench.evaluation.systems import Hit, fusions
 from worker.cli.usage import WrongUsage
 
 HOSTILE = 'a<b>&"\x1b[2J\u202e'

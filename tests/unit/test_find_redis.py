@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retrieval_client.errors import SettingsError
-from worker.cli.devstack.redis import NAMED_BY, find_redis, version
+from workbench.devstack.redis import NAMED_BY, find_redis, version
 
 
 def install(folder: Path, name: str, text: str) -> str:

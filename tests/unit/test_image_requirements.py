@@ -37,7 +37,7 @@ def test_all_that_the_project_needs_is_there() -> None:
     described = tomllib.loads((ROOT / "pyproject.toml").read_text())
     client = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text())["project"]
     wanted = described["project"]["dependencies"] + described["build-system"]["requires"] + client["dependencies"]
-    for extra in ("monitoring", "inspector", "semantic", "llm"):
+    for extra in ("monitoring", "inspector", "semantic"):
         wanted += described["project"]["optional-dependencies"][extra]
     names = {canonical(re.split(r"[\[<>=; ]", one)[0]) for one in wanted} - {client["name"]}
     assert names <= versions("requirements-image.txt").keys()

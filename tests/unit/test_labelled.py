@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from workbench.evaluation.queries import read_queries
 from worker.cli.corpus_files import SAMPLES, Document, read
-from worker.cli.evaluation.queries import read_queries
 
 FOLDER = Path(__file__).parents[2] / "benchmarks" / "labelled"
 QUERIES = read_queries(FOLDER / "queries.jsonl")

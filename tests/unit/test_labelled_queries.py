@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from worker.cli.evaluation.queries import LabelledQuery, WrongLines, read_queries
+from workbench.evaluation.queries import LabelledQuery, WrongLines, read_queries
 from worker.cli.usage import WrongUsage
 
 if TYPE_CHECKING:

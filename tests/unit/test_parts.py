@@ -75,15 +75,6 @@ def test_a_mode_whose_profile_needs_a_model_needs_it_at_the_start(make_settings:
     assert [*lacking(make_settings(**changes, modes=mode, language_model=model))] == []
 
 
-def test_an_extra_that_is_not_installed_is_named(make_settings: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the command that installs it, before a job needs it."""
-    monkeypatch.setitem(sys.modules, "openai", None)
-    settings = make_settings(embedder={"kind": "openai", "base_url": "http://localhost/v1"})
-    (lack,) = lacking(settings)
-    assert "embedder.kind" in lack.problem
-    assert "pip install 'retrieval-worker[llm]'" in lack.problem
-
-
 @pytest.mark.parametrize("url", ["/proc/nope", "/proc/version/runs"])
 def test_a_folder_that_can_not_be_written_is_a_wrong_setting(make_settings: Make, url: str) -> None:
     """At the start and for `doctor`, also for root, whom no rights hold back; after the start it may come back."""

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.results import Cost
-from worker.cli.schemas.pipeline_examples import pipeline_examples
+from workbench.schemas.pipeline_examples import pipeline_examples
 from worker.core.prompting.costs import CostEntry, Tokens
 from worker.inspector.text.pipeline_answer import answer_report, costs_line
 from worker.inspector.text.trace import trace_report

@@ -1,4 +1,4 @@
-"""Each pydantic model of the worker can be used as soon as its module is imported."""
+"""Each pydantic model of the worker and the workbench can be used as soon as its module is imported."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import workbench
 import worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NOT_IMPORTED = {"worker.app", "worker.cli.__main__"}
+NOT_IMPORTED = {"worker.app", "workbench.__main__"}
 """Run on import: the first makes the app of the environment's settings, the second is a program."""
 
 
 def models() -> Iterator[type[Any]]:
-    for found in pkgutil.walk_packages(worker.__path__, "worker."):
-        if found.name in NOT_IMPORTED:
-            continue
-        for value in vars(importlib.import_module(found.name)).values():
-            if isinstance(value, type) and value.__module__ == found.name and hasattr(value, "__pydantic_complete__"):
+    packages = (pkgutil.walk_packages(package.__path__, f"{package.__name__}.") for package in (worker, workbench))
+    for name in sorted({module.name for modules in packages for module in modules} - NOT_IMPORTED):
+        for value in vars(importlib.import_module(name)).values():
+            if isinstance(value, type) and value.__module__ == name and hasattr(value, "__pydantic_complete__"):
                 yield value
 
 

@@ -19,9 +19,9 @@ from pydantic import TypeAdapter
 
 from retrieval_client.contract.base import Part
 from retrieval_client.contract.registry import TASKS, task_of
-from worker.cli import schemas
-from worker.cli.schemas import examples, objects, typescript
-from worker.cli.schemas.envelopes import error_types
+from workbench import schemas
+from workbench.schemas import examples, objects, typescript
+from workbench.schemas.envelopes import error_types
 
 CONTRACT = Path(__file__).parents[2] / "docs" / "contract"
 SCHEMAS = objects.schemas()
@@ -209,7 +209,7 @@ def test_files_are_tidy():
 def test_files_are_always_the_same_bytes(seed):
     """Another process with another hash seed makes the same bytes."""
     script = (
-        "import hashlib; from worker.cli.schemas import files; "
+        "import hashlib; from workbench.schemas import files; "
         "print(hashlib.sha256(repr(sorted(files().items())).encode()).hexdigest())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": seed}

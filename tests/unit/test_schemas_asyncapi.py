@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from retrieval_client.contract.registry import TASKS
-from worker.cli import schemas
-from worker.cli.schemas import asyncapi
+from workbench import schemas
+from workbench.schemas import asyncapi
 
 ASYNCAPI = asyncapi.document()
 

@@ -14,9 +14,9 @@ from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.contract.registry import TASKS
 from retrieval_client.errors import InvalidJob
 from retrieval_client.hashing import hash_chunk
+from workbench.schemas import examples, objects
+from workbench.schemas.envelopes import ENVELOPES
 from worker import client
-from worker.cli.schemas import examples, objects
-from worker.cli.schemas.envelopes import ENVELOPES
 from worker.core.ranking import vectors
 from worker.jobs.principal import identify
 from worker.settings import from_values

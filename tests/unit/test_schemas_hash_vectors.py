@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from retrieval_client.hashing import hash_chunk
-from worker.cli import schemas
-from worker.cli.schemas import hash_vectors
+from workbench import schemas
+from workbench.schemas import hash_vectors
 
 HASHES = hash_vectors.document()
 

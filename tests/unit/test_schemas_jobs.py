@@ -21,8 +21,8 @@ from retrieval_client.contract.jobs import Filters, RetrieveTopK, RunRef
 from retrieval_client.contract.message import compose
 from retrieval_client.contract.registry import task_of
 from retrieval_client.errors import InvalidJob
-from worker.cli.schemas import examples, objects
-from worker.cli.schemas.envelopes import body_schema
+from workbench.schemas import examples, objects
+from workbench.schemas.envelopes import body_schema
 from worker.core.ranking import vectors
 
 SCHEMAS = objects.schemas()

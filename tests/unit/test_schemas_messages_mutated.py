@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 
 from retrieval_client.contract.registry import TASKS
-from worker.cli.schemas import examples, objects
-from worker.cli.schemas.envelopes import UNSAID_OF_MESSAGES, Headers, body_schema
+from workbench.schemas import examples, objects
+from workbench.schemas.envelopes import UNSAID_OF_MESSAGES, Headers, body_schema
 from worker.queue.broker.inspection import Refusal, Rules, inspect
 
 from .mutated_jobs import JUNK, as_text

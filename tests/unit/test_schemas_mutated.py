@@ -10,8 +10,8 @@ import pytest
 
 from retrieval_client.contract.base import Part, parse_job
 from retrieval_client.contract.registry import TASKS
-from worker.cli.schemas import examples, objects
-from worker.cli.schemas.rules import UNSAID, WHITE_SPACE
+from workbench.schemas import examples, objects
+from workbench.schemas.rules import UNSAID, WHITE_SPACE
 
 from .mutated_jobs import (
     EXCEPTIONS,

@@ -29,7 +29,7 @@ def test_a_url_is_all_that_a_service_needs(make_settings: Callable[..., Settings
         "snippet",
     )
     assert (papers.hosts, papers.allow_private, papers.headers) == ([], [], {})
-    RemoteSources({"papers": papers}).close()
+    RemoteSources({"papers": papers})
 
 
 def test_the_environment_holds_the_secrets(

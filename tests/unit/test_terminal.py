@@ -25,14 +25,14 @@ from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.pinned import Citations, Replay
 from retrieval_client.contract.results import Hybrid, TopK
 from retrieval_client.errors import InvalidJob, SettingsError, Unavailable
+from workbench.schemas.examples import examples
+from workbench.schemas.hybrid_examples import hybrid_examples
+from workbench.schemas.pipeline_examples import pipeline_examples
 from worker.adapters import terminal
 from worker.adapters.postgres.run_list import ListedRun
 from worker.adapters.terminal import Terminal, printed, progress, styled
 from worker.cli.commands.dead import letters_table
 from worker.cli.main import run
-from worker.cli.schemas.examples import examples
-from worker.cli.schemas.hybrid_examples import hybrid_examples
-from worker.cli.schemas.pipeline_examples import pipeline_examples
 from worker.inspector.text.answers import (
     citations_table,
     conflicts_table,
@@ -259,7 +259,7 @@ def test_arguments_that_are_wrong_are_shown_safely() -> None:
     """A caller may have copied them from a stranger's text."""
     for arguments in ([f"x{HOSTILE}"], [f"--x{HOSTILE}"], ["search", "q", "--broker", "b", "--corpus", f"a={HOSTILE}"]):
         done = subprocess.run(
-            [sys.executable, "-m", "worker.cli", *arguments], capture_output=True, timeout=180, check=False
+            [sys.executable, "-m", "workbench", *arguments], capture_output=True, timeout=180, check=False
         )
         assert done.returncode == 2
         assert is_safe(done.stderr.decode())

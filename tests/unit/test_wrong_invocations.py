@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from typer.main import get_command
 
-from worker.cli import main
+import workbench
+from workbench.main import cli
+from worker.cli.main import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +57,8 @@ CALLER = {"caller", "claims", "token"}
 CHOSEN = 4
 """Values that each option and argument gets, of those above: others for each, the same in each run."""
 
-COMMAND = get_command(main.cli)
+COMMAND = get_command(cli)
+ROOT = str(Path(str(workbench.__file__)).parents[1])
 
 
 def commands(command: Any = COMMAND, name: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -138,7 +141,7 @@ def test_an_empty_caller_is_wrong_usage(name: tuple[str, ...], place: Path, capf
     """As by a shell's unset variable: taken for none, it would mean every caller to `verify` and `tune`."""
     command = dict(commands())[name]
     for option in (one for one in command.params if one.name in CALLER and not one.multiple):
-        code = main.run(COMMAND, typed(name, command, option, ""))
+        code = run(COMMAND, typed(name, command, option, ""))
         assert (code, "caller" in capfd.readouterr().err.splitlines()[-1]) == (2, True)
     assert place.is_dir()
 
@@ -151,7 +154,7 @@ def test_text_that_is_not_utf_8_is_wrong_usage(
     command = dict(commands())[name]
     hints = typing.get_type_hints(command.callback)
     for text in (one for one in command.params if re.search(r"\bstr\b", str(hints.get(one.name)))):
-        code = main.run(COMMAND, typed(name, command, text, "\udcff\udcfe"))
+        code = run(COMMAND, typed(name, command, text, "\udcff\udcfe"))
         assert (code, capfd.readouterr().err.splitlines()[-1].count("UTF-8")) == (2, 1), text.name
     assert place.is_dir()
 
@@ -197,7 +200,7 @@ def test_a_wrong_invocation_is_answered_in_one_sentence(
     del place
     for arguments in INVOCATIONS:
         if " ".join(arguments[: len(name.split())]) == name:
-            code = main.run(COMMAND, arguments)
+            code = run(COMMAND, arguments)
             out, err = capfd.readouterr()
             try:
                 check(code, out, err)
@@ -227,12 +230,12 @@ PROCESSES = [
 def test_a_process_says_the_same(arguments: list[str], place: Path) -> None:
     """As it is typed, with the exit code of a process."""
     done = subprocess.run(
-        [sys.executable, "-m", "worker.cli", *arguments],
+        [sys.executable, "-m", "workbench", *arguments],
         capture_output=True,
         timeout=120,
         check=False,
         cwd=place,
-        env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(main.__file__).removesuffix("/worker/cli/main.py")},
+        env={**os.environ, **ENVIRONMENT, "PYTHONPATH": ROOT},
     )
     check(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -242,13 +245,13 @@ def test_a_closed_standard_output_is_no_stack_trace(arguments: list[str], place:
     """The reader of a pipe has gone, or the disk is full: one sentence at most, and exit code 1."""
     with open("/dev/full", "w") as full:  # noqa: PTH123 -- a device, not a path of ours
         done = subprocess.run(
-            [sys.executable, "-m", "worker.cli", *arguments],
+            [sys.executable, "-m", "workbench", *arguments],
             stdout=full,
             stderr=subprocess.PIPE,
             timeout=120,
             check=False,
             cwd=place,
-            env={**os.environ, **ENVIRONMENT, "PYTHONPATH": str(main.__file__).removesuffix("/worker/cli/main.py")},
+            env={**os.environ, **ENVIRONMENT, "PYTHONPATH": ROOT},
         )
     said = done.stderr.decode()
     assert done.returncode == 1, said
@@ -287,7 +290,7 @@ def test_what_was_typed_is_told_from_what_is_set(
 ) -> None:
     """2 for a file or a value that can't be used, 78 for settings, 1 for files of the contract that differ."""
     del place
-    assert main.run(COMMAND, arguments) == code, capfd.readouterr().err
+    assert run(COMMAND, arguments) == code, capfd.readouterr().err
 
 
 def test_files_of_the_contract_that_differ_are_named_with_the_command_that_writes_them(
@@ -295,16 +298,16 @@ def test_files_of_the_contract_that_differ_are_named_with_the_command_that_write
 ) -> None:
     """In the folder that was given; a few of many."""
     del place
-    assert main.run(COMMAND, ["contract", "folder"]) == 0
+    assert run(COMMAND, ["contract", "folder"]) == 0
     for name, said in (
         ("message.json", "message.json differs"),
         ("asyncapi.json", "asyncapi.json, message.json differ"),
     ):
         (Path("folder") / name).unlink()
-        assert main.run(COMMAND, ["contract", "--check", "folder"]) == 1
+        assert run(COMMAND, ["contract", "--check", "folder"]) == 1
         sentence = f"retrieval-worker: {said} from the types: run 'retrieval-worker contract folder'"
         assert capfd.readouterr().err.splitlines()[-1] == sentence
-    assert main.run(COMMAND, ["contract", "--check", "."]) == 1
+    assert run(COMMAND, ["contract", "--check", "."]) == 1
     assert re.search(r": asyncapi\.json, (\S+, ){4}and \d+ more differ from", capfd.readouterr().err)
 
 
@@ -354,7 +357,7 @@ def test_the_sentence_names_what_was_typed_and_what_is_expected(
 ) -> None:
     """Both bounds of a range, the option's own name, the file's own problem."""
     del place
-    assert main.run(COMMAND, arguments) == 2
+    assert run(COMMAND, arguments) == 2
     assert capfd.readouterr().err.splitlines()[-1] == f"retrieval-worker: {sentence}"
 
 
@@ -370,5 +373,5 @@ def test_a_wrong_option_of_a_job_is_wrong_usage(
     capfd: pytest.CaptureFixture[str], arguments: list[str], said: str
 ) -> None:
     """Exit code 2, as for any wrong option."""
-    assert main.run(COMMAND, ["search", "hum", "--broker", f"redis://{NOWHERE}/0", *arguments]) == 2
+    assert run(COMMAND, ["search", "hum", "--broker", f"redis://{NOWHERE}/0", *arguments]) == 2
     assert said in capfd.readouterr().err

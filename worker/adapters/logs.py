@@ -33,10 +33,7 @@ _LEAST_LEVELS = {
     "psycopg": logging.ERROR,
     "psycopg.pool": logging.ERROR,
     "httpx": logging.WARNING,
-    "httpx2": logging.WARNING,
     "httpcore": logging.WARNING,
-    "httpcore2": logging.WARNING,
-    "openai": logging.WARNING,
 }
 
 _SHOWN_ID = re.compile(r"(?!.*eyJ)[A-Za-z0-9_.:-]{1,64}")

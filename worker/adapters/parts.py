@@ -14,6 +14,7 @@ from worker.adapters.artifacts import Artifacts
 from worker.adapters.providers.local_embedder import encoder_of
 from worker.adapters.providers.tokenizer import token_counter
 from worker.settings import PREFIX, read_glossary
+from worker.settings.providers import OPENAI
 from worker.settings.serving import PIPELINE_QUEUE, QUEUES
 
 if TYPE_CHECKING:
@@ -79,11 +80,7 @@ def needs_model(profile: ProfileSettings) -> bool:
 
 
 def _openai(section: str, settings: EmbedderSettings | LanguageModelSettings) -> Iterator[str]:
-    if settings.kind != "openai":
-        return
-    if not _is_installed("openai"):
-        yield f"{section}.kind = \"openai\" needs: pip install 'retrieval-worker[llm]'"
-    elif settings.api_key is None and settings.base_url is None:
+    if settings.kind == "openai" and settings.api_key is None and settings.base_url == OPENAI:
         yield (
             f"{PREFIX}{section.upper()}__API_KEY is missing: OpenAI's own server needs a key. Set it, or "
             f"{section}.base_url to a server that needs none"

@@ -1,1 +1,1 @@
-"""The command line, `retrieval-worker`, and the modules that only it needs."""
+"""The commands of a service, and the modules that only they need; `workbench.main` is the whole command line."""

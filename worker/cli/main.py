@@ -1,4 +1,4 @@
-"""The command line: `retrieval-worker`."""
+"""The command line, `retrieval-worker`: its application, errors and exit codes. `workbench.main` lists its commands."""
 
 from __future__ import annotations
 
@@ -8,28 +8,13 @@ import os
 import signal
 import sys
 from importlib import metadata
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.main import get_command
 
 from retrieval_client.errors import RetrievalError, SettingsError, TimedOut, Unavailable
 from worker.adapters.terminal import complain, screen, show_traceback, write_text
-from worker.cli.commands import (
-    adopt,
-    calibrate,
-    dead,
-    evaluate,
-    init,
-    inspector,
-    install,
-    jobs,
-    load,
-    machine,
-    pipeline,
-    runs,
-    ui,
-)
 from worker.cli.signals import (
     SENTENCES,
     end_at_once,
@@ -44,19 +29,10 @@ from worker.cli.usage import WrongUsage
 from worker.core.shape import is_storable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 # Click's class, wherever a release of Typer has it.
 _UsageError: Any = typer.BadParameter.__base__
-
-cli = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    help="A Celery worker that answers retrieval jobs from Postgres/pgvector.\n\n"
-    "Exit codes: 0 done, 1 failed (or: something drifted, files differ), 2 wrong usage (also a file that can't be "
-    "read), 69 Postgres or Redis is unavailable, 78 wrong settings.",
-)
 
 
 def _print_version(is_requested: bool) -> None:
@@ -65,33 +41,12 @@ def _print_version(is_requested: bool) -> None:
         raise typer.Exit
 
 
-@cli.callback()
 def _opening(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
     """Define the options before a command."""
-
-
-for command in (
-    *(machine.demo, machine.up),
-    *(jobs.query, jobs.search, pipeline.ask, jobs.cite, jobs.replay, jobs.feedback),
-    *(runs.verify, pipeline.trace, inspector.inspect, ui.ui, inspector.report, evaluate.evaluate, runs.tune),
-    *(
-        init.init,
-        install.migrate,
-        adopt.adopt,
-        load.load,
-        install.statistics,
-        install.doctor,
-        calibrate.calibrate,
-        install.contract,
-    ),
-):
-    cli.command()(command)
-cli.add_typer(runs.runs, name="runs")
-cli.add_typer(dead.dead, name="dead")
 
 
 def _with_checked_texts(callback: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,13 +63,34 @@ def _with_checked_texts(callback: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
-for application in (cli, runs.runs, dead.dead):
-    for registered in application.registered_commands:
-        registered.callback = registered.callback and _with_checked_texts(registered.callback)
+def application(commands: Iterable[Callable[..., Any]], groups: Mapping[str, typer.Typer]) -> typer.Typer:
+    """Return the command line with these commands.
+
+    Args:
+        commands: in the order of the help.
+        groups: commands that have commands of their own, by name; they stand after the others.
+    """
+    cli = typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        help="A Celery worker that answers retrieval jobs from Postgres/pgvector.\n\n"
+        "Exit codes: 0 done, 1 failed (or: something drifted, files differ), 2 wrong usage (also a file that can't be "
+        "read), 69 Postgres or Redis is unavailable, 78 wrong settings.",
+    )
+    cli.callback()(_opening)
+    for command in commands:
+        cli.command()(command)
+    for name, group in groups.items():
+        cli.add_typer(group, name=name)
+    for holder in (cli, *groups.values()):
+        for registered in holder.registered_commands:
+            registered.callback = registered.callback and _with_checked_texts(registered.callback)
+    return cli
 
 
-def main() -> None:
-    """Run the command line; a user's mistake is one line, never a stack trace."""
+def run_to_exit(cli: typer.Typer) -> NoReturn:
+    """Run the command line and exit; a user's mistake is one line, never a stack trace."""
     sys.excepthook = show_traceback
     sys.unraisablehook = handle_dropped
     _print_any_text()

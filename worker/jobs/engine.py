@@ -18,7 +18,7 @@ from worker.adapters.postgres.run_list import RunList
 from worker.adapters.postgres.runs import Runs
 from worker.adapters.postgres.sessions import Sessions
 from worker.adapters.providers.embedder import make_started as make_embedder
-from worker.adapters.providers.language_model import make_or_missing as make_model
+from worker.adapters.providers.language_model import make as make_model
 from worker.adapters.providers.remote_sources import RemoteSources
 from worker.adapters.providers.reranker import rerankers
 from worker.adapters.providers.tokenizer import token_counter
@@ -204,7 +204,6 @@ class Engine:
 
     def close(self) -> None:
         """Close the connections to Postgres and the cache, and stop threads."""
-        self._remote.close()
         self._side_calls.close()
         for legs in self._legs.values():
             legs.close()

@@ -28,12 +28,7 @@ from worker.settings.providers import (
     RemoteSettings,
     RerankerSettings,
 )
-from worker.settings.searching import (
-    CacheSettings,
-    HybridSettings,
-    ModeSettings,
-    ProfileSettings,
-)
+from worker.settings.searching import CacheSettings, HybridSettings, ModeSettings, ProfileSettings
 from worker.settings.serving import (
     ArtifactSettings,
     Calibration,
@@ -175,10 +170,7 @@ class Settings(BaseSettings):
         together["hybrid.searches"] = [search.corpus for search in self.hybrid.searches]
         for name, corpora in together.items():
             sizes = {corpus: self.corpora[corpus].dimensions for corpus in corpora if corpus in self.corpora}
-            smallest, largest = (
-                min(sizes, key=sizes.__getitem__, default=""),
-                max(sizes, key=sizes.__getitem__, default=""),
-            )
+            smallest, largest = (chosen(sizes, key=sizes.__getitem__, default="") for chosen in (min, max))
             if sizes and sizes[smallest] < sizes[largest]:
                 differ = f"{largest} has {sizes[largest]} dimensions, {smallest} {sizes[smallest]}"
                 raise ValueError(f"{name}: expected corpora of one number of dimensions: {differ}")
@@ -404,11 +396,6 @@ def load_unconnected(path: Path | None = None) -> Settings:
 
 
 _UNUSED = "unused"
-
-
-def load_embedder(path: Path | None = None) -> EmbedderSettings:
-    """Load only the embedder's settings; see `load_unconnected`."""
-    return load_unconnected(path).embedder
 
 
 def from_values(values: dict[str, Any]) -> Settings:

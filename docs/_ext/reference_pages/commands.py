@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from typer.main import get_command
 
 from reference_pages.markdown import code_block, definitions, prose
-from worker.cli.main import cli
+from workbench.main import cli
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from reference_pages.json_schemas import Schema, default_in_words, type_in_words
 from reference_pages.markdown import definitions, json_block, prose
 from retrieval_client.contract.registry import TASKS
-from worker.cli.schemas.envelopes import ENVELOPES
-from worker.cli.schemas.examples import examples
-from worker.cli.schemas.objects import schemas
+from workbench.schemas.envelopes import ENVELOPES
+from workbench.schemas.examples import examples
+from workbench.schemas.objects import schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

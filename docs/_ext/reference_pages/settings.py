@@ -9,8 +9,8 @@ from pydantic import AliasChoices
 
 from reference_pages.json_schemas import Schema, default_in_words, parts_of, type_in_words
 from reference_pages.markdown import definitions, prose
-from worker.cli.schemas.docstrings import describe_fields
-from worker.cli.schemas.objects import Generator
+from workbench.schemas.docstrings import describe_fields
+from workbench.schemas.objects import Generator
 from worker.settings import Settings
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.ranking.calibration import SPREAD, Goal, Quality, quality, questions, recall_against
+from workbench.core.calibration import SPREAD, Goal, Quality, quality, questions, recall_against
 from worker.model import Candidate, Chunk
 
 recalls = st.lists(st.floats(0, 1), min_size=1, max_size=30)

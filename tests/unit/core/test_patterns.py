@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import workbench.core
 import worker.core
 import worker.queue
 
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def _patterns() -> dict[str, re.Pattern[Any]]:
-    """Every pattern that a module of the core or the queue keeps, by the module and its name there."""
-    for package in (worker.core, worker.queue):
+    """Every pattern that a module of a core or the queue keeps, by the module and its name there."""
+    for package in (worker.core, worker.queue, workbench.core):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             importlib.import_module(module.name)
     return {
         f"{module}.{name}": value
         for module, loaded in sorted(sys.modules.items())
-        if module.startswith(("worker.core.", "worker.queue."))
+        if module.startswith(("worker.core.", "worker.queue.", "workbench.core."))
         for name, value in vars(loaded).items()
         if isinstance(value, re.Pattern)
     }

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.ranking import significance
-from worker.core.ranking.significance import difference, estimate, estimates, randomisation_p
+from workbench.core import significance
+from workbench.core.significance import difference, estimate, estimates, randomisation_p
 
 values = st.lists(st.integers(0, 8).map(lambda eighths: eighths / 8), min_size=1, max_size=40)
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval_client.errors import InvalidJob
-from worker.core.ranking.trec import falling, qrels_lines, read_qrels, read_run, run_lines, word
+from workbench.core.trec import falling, qrels_lines, read_qrels, read_run, run_lines, word
 
 ids = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 scores = st.none() | st.floats(allow_nan=False, allow_infinity=False)

@@ -136,7 +136,7 @@ def test_htmx_is_the_published_file_with_its_licence() -> None:
 def test_the_worker_imports_nothing_of_the_pages() -> None:
     """Neither the worker nor the command line."""
     code = (
-        "import sys, worker.cli.main, worker.queue.tasks, worker.jobs.engine; "
+        "import sys, workbench.main, worker.queue.tasks, worker.jobs.engine; "
         "print(sorted({'jinja2', 'starlette', 'uvicorn', 'worker.inspector.web'} & sys.modules.keys()))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
@@ -147,7 +147,7 @@ def test_without_the_extra_one_sentence_says_how_to_install_it(arguments: list[s
     """Exit code 2, and no stack trace."""
     code = (
         "import sys; sys.modules['jinja2'] = None; sys.modules['starlette'] = None; sys.argv[1:] = "
-        f"{arguments!r}; from worker.cli.main import main; main()"
+        f"{arguments!r}; from workbench.__main__ import main; main()"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode == 2

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import socket
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 _UNICAST = ipaddress.IPv6Network("2000::/3")
 # Metadata services of Azure and Oracle; not all versions of Python treat the second as special.
@@ -55,12 +56,8 @@ def is_allowed(host: str, address: str, allowed_names: Collection[str]) -> bool:
     return is_public(address) or host in allowed_names or any(ip in network for network in _networks(allowed_names))
 
 
-def _networks(allowed_names: Collection[str]) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Return the names that are addresses or networks; the others are hosts."""
-    networks = []
+def _networks(allowed_names: Collection[str]) -> Iterator[ipaddress.IPv4Network | ipaddress.IPv6Network]:
+    """Yield the names that are addresses or networks; the others are hosts."""
     for name in allowed_names:
-        try:
-            networks.append(ipaddress.ip_network(name, strict=False))
-        except ValueError:
-            continue
-    return networks
+        with contextlib.suppress(ValueError):
+            yield ipaddress.ip_network(name, strict=False)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
+import math
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from retrieval_client.errors import SettingsError, Unavailable
+from worker.adapters.providers.http_client import Server, counted
 from worker.adapters.providers.local_embedder import LocalEmbedder
-from worker.adapters.providers.openai_api import Provider, counted
 from worker.core.prompting.costs import Tokens, unbilled
 from worker.core.text import lexical
 from worker.core.text.pooling import fitted
@@ -74,7 +75,7 @@ class LexicalEmbedder:
 
 
 class OpenAIEmbedder:
-    """Any server with OpenAI's embeddings API, through the `openai` client (extra `llm`).
+    """Any server with OpenAI's embeddings API.
 
     Args:
         settings: model, base URL, key and time limits.
@@ -86,7 +87,7 @@ class OpenAIEmbedder:
         self.name = settings.model
         self.version = settings.version
         self._settings = settings
-        self._server = Provider(settings, "the embedder openai", "the embeddings server")
+        self._server = Server("the embeddings server", settings.base_url, settings)
 
     def embed(
         self,
@@ -108,25 +109,19 @@ class OpenAIEmbedder:
         """
         del is_query  # the API has no place for it
         size = self._settings.batch_size
-        budget = None if seconds is None else TimeBudget(seconds, time.monotonic)
+        budget = TimeBudget(math.inf if seconds is None else seconds, time.monotonic)
         batches = [self._batch(texts[i : i + size], paid, budget, dimensions) for i in range(0, len(texts), size)]
         return np.concatenate(batches) if batches else np.zeros((0, dimensions), dtype=np.float32)
 
-    def _batch(
-        self, texts: Sequence[str], paid: Paid, budget: TimeBudget | None, dimensions: int
-    ) -> NDArray[np.float32]:
-        size_option: dict[str, Any] = {"dimensions": dimensions} if self._settings.send_dimensions else {}
-        answer = self._server.call(
-            lambda client: client.embeddings.create(
-                model=self.name, input=list(texts), encoding_format="base64", **size_option
-            ),
-            seconds=None if budget is None else budget.left(),
-        )
-        try:
-            paid(self.provider, self.name, Tokens(counted(answer.usage, "prompt_tokens")))
-            vectors = [_vector(item.embedding) for item in sorted(answer.data, key=lambda item: item.index)]
-        except (AttributeError, TypeError, ValueError):  # the client accepts any body with status 200
-            raise Unavailable("the embeddings server answered something else than vectors") from None
+    def _batch(self, texts: Sequence[str], paid: Paid, budget: TimeBudget, dimensions: int) -> NDArray[np.float32]:
+        body: dict[str, Any] = {"model": self.name, "input": list(texts), "encoding_format": "base64"}
+        if self._settings.send_dimensions:
+            body["dimensions"] = dimensions
+        with self._server.reading("vectors"):
+            reply = self._server.post("embeddings", body, budget.left())
+            items = sorted(reply["data"], key=lambda item: item["index"])
+            paid(self.provider, self.name, Tokens(counted(reply, "usage", "prompt_tokens")))
+            vectors = [_vector(item["embedding"]) for item in items]
         if len(vectors) != len(texts):
             raise Unavailable(f"the embeddings server answered {len(vectors)} vectors for {len(texts)} texts")
         return np.stack([fitted(vector, self.name, dimensions) for vector in vectors])
@@ -156,17 +151,8 @@ class MissingEmbedder:
         self.name = name
         self._message = error.message
 
-    def embed(
-        self,
-        texts: Sequence[str],
-        paid: Paid = unbilled,
-        seconds: float | None = None,
-        dimensions: int = DIMENSIONS,
-        *,
-        is_query: bool = False,
-    ) -> NDArray[np.float32]:
+    def embed(self, *_: Any, **__: Any) -> NDArray[np.float32]:
         """Raise the `SettingsError`."""
-        del texts, paid, seconds, dimensions, is_query
         raise SettingsError(self._message)
 
 

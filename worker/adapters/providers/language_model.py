@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from retrieval_client.errors import SettingsError, Unavailable
-from worker.adapters.providers.openai_api import Provider, counted
+from worker.adapters.providers.http_client import Server, counted, field_of
 from worker.core.prompting.costs import Tokens, unbilled
 
 if TYPE_CHECKING:
+    import httpx
+
     from worker.core.prompting.costs import Paid
     from worker.settings.providers import LanguageModelSettings
 
 _SERVER = "the language model's server"
 
+BAD_REQUEST, NOT_FOUND = 400, 404
+
 # JSON from a server may hold these; UTF-8 or Postgres can't.
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class UnknownAnswer(SettingsError):
+    """The server no longer stores the answer to continue from: ask again without it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,30 +64,15 @@ class Completion:
     response_id: str | None
 
 
-class LanguageModel(Protocol):
-    """A language model that answers prompts.
+class LanguageModel:
+    """A language model behind OpenAI's API.
+
+    Args:
+        settings: model, server, key and limits.
 
     Attributes:
         provider: its operator, for traces; only answers of the same provider can be continued.
         name: the model's name.
-    """
-
-    provider: str
-    name: str
-
-    def complete(self, prompt: Prompt, paid: Paid = unbilled) -> Completion:
-        """Answer a prompt; ``paid`` is called with the usage, even if the answer is empty.
-
-        Raises:
-            Unavailable, SettingsError: its server failed, or refused.
-        """
-
-
-class OpenAIModel:
-    """A model behind OpenAI's API.
-
-    Args:
-        settings: model, server, key and limits.
     """
 
     provider = "openai"
@@ -87,7 +80,7 @@ class OpenAIModel:
     def __init__(self, settings: LanguageModelSettings) -> None:
         self.name = settings.model
         self._settings = settings
-        self._server = Provider(settings, "the language model openai", _SERVER)
+        self._server = Server(_SERVER, settings.base_url, settings)
 
     def complete(self, prompt: Prompt, paid: Paid = unbilled) -> Completion:
         """Answer a prompt; ``paid`` is called with the usage, even if the answer is empty.
@@ -97,91 +90,67 @@ class OpenAIModel:
             Unavailable: the server did not answer in time, or with no text.
             SettingsError: it refused the request.
         """
-        try:
-            ask = self._respond if self._settings.api == "responses" else self._chat
+        ask = self._respond if self._settings.api == "responses" else self._chat
+        with self._server.reading("a text"):
             text, response_id = ask(prompt, paid)
             text = _UNSTORABLE.sub("", text)
-        except (AttributeError, TypeError, ValueError):  # the client accepts any body with status 200
-            raise Unavailable(f"{_SERVER} answered something else than a text") from None
         if not text.strip():
             raise Unavailable(f"{_SERVER} answered nothing")
         return Completion(text, response_id)
 
     def _respond(self, prompt: Prompt, paid: Paid) -> tuple[str, str | None]:
-        optional = {
+        body = {
+            "instructions": prompt.instructions,
+            "input": prompt.text,
+            "max_output_tokens": self._settings.max_output_tokens,
+            "store": prompt.keep,
             "previous_response_id": prompt.previous_response_id,
             "prompt_cache_key": prompt.cache_key,
             "prompt_cache_retention": self._settings.prompt_cache_retention if prompt.cache_key else None,
-            "temperature": prompt.temperature,
-            # The client's method has no seed; some servers accept one.
-            "extra_body": None if prompt.seed is None else {"seed": prompt.seed},
         }
-        answer = self._server.call(
-            lambda client: client.responses.create(
-                model=self.name,
-                instructions=prompt.instructions,
-                input=prompt.text,
-                max_output_tokens=self._settings.max_output_tokens,
-                store=prompt.keep,
-                **{name: value for name, value in optional.items() if value is not None},
-            ),
-            goes_on=prompt.previous_response_id is not None,
-        )
-        paid(self.provider, self.name, _tokens(answer.usage, "input", "output"))
-        return answer.output_text, answer.id if prompt.keep else None
+        response = self._server.exchange("responses", self._request(body, prompt))
+        if prompt.previous_response_id is not None and _is_forgotten(response):
+            raise UnknownAnswer(f"{_SERVER} no longer stores the answer to continue from")
+        reply = self._server.read(response)
+        items = reply["output"]
+        paid(self.provider, self.name, _tokens(reply, "input", "output"))
+        contents = [content for item in items if item["type"] == "message" for content in item["content"]]
+        text = "".join(content["text"] for content in contents if content["type"] == "output_text")
+        return text, reply.get("id") if prompt.keep else None
 
     def _chat(self, prompt: Prompt, paid: Paid) -> tuple[str, None]:
-        optional = {"seed": prompt.seed, "temperature": prompt.temperature}
-        answer = self._server.call(
-            lambda client: client.chat.completions.create(
-                model=self.name,
-                messages=[
-                    {"role": "system", "content": prompt.instructions},
-                    {"role": "user", "content": prompt.text},
-                ],
-                max_tokens=self._settings.max_output_tokens,
-                **{name: value for name, value in optional.items() if value is not None},
-            )
-        )
-        paid(self.provider, self.name, _tokens(answer.usage, "prompt", "completion"))
-        return answer.choices[0].message.content or "" if answer.choices else "", None
+        messages = [{"role": "system", "content": prompt.instructions}, {"role": "user", "content": prompt.text}]
+        body = {"messages": messages, "max_tokens": self._settings.max_output_tokens}
+        reply = self._server.post("chat/completions", self._request(body, prompt))
+        choices = reply["choices"]
+        paid(self.provider, self.name, _tokens(reply, "prompt", "completion"))
+        return choices[0]["message"]["content"] or "" if choices else "", None
+
+    def _request(self, body: dict[str, Any], prompt: Prompt) -> dict[str, Any]:
+        """Return a request without the fields that are unset."""
+        fields = {"model": self.name, **body, "seed": prompt.seed, "temperature": prompt.temperature}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
-def _tokens(usage: Any, input_name: str, output_name: str) -> Tokens:
-    """Read an answer's usage by the API's field names; a server may count more cached tokens than sent ones."""
-    count = counted(usage, f"{input_name}_tokens")
-    cached = counted(getattr(usage, f"{input_name}_tokens_details", None), "cached_tokens")
-    return Tokens(count, counted(usage, f"{output_name}_tokens"), min(cached or 0, count or 0))
+def _is_forgotten(response: httpx.Response) -> bool:
+    """Return whether the earlier answer is unknown: OpenAI answers 400 with the field's name, others 404."""
+    if response.status_code != BAD_REQUEST:
+        return response.status_code == NOT_FOUND
+    try:
+        reply = response.json()
+    except (ValueError, RecursionError):
+        return False
+    causes = [("param", "previous_response_id"), ("code", "previous_response_not_found")]
+    return any(field_of(reply, "error", name) == cause for name, cause in causes)
+
+
+def _tokens(reply: Any, input_name: str, output_name: str) -> Tokens:
+    """Read a reply's usage by the API's field names; a server may count more cached tokens than sent ones."""
+    count = counted(reply, "usage", f"{input_name}_tokens")
+    cached = counted(reply, "usage", f"{input_name}_tokens_details", "cached_tokens")
+    return Tokens(count, counted(reply, "usage", f"{output_name}_tokens"), min(cached or 0, count or 0))
 
 
 def make(settings: LanguageModelSettings) -> LanguageModel | None:
     """Return the model that the settings name; None for none."""
-    return OpenAIModel(settings) if settings.kind == "openai" else None
-
-
-class MissingModel:
-    """A model that is not installed; each call raises the reason.
-
-    Args:
-        name: the model's name.
-        error: the reason.
-    """
-
-    provider = "none"
-
-    def __init__(self, name: str, error: SettingsError) -> None:
-        self.name = name
-        self._message = error.message
-
-    def complete(self, prompt: Prompt, paid: Paid = unbilled) -> Completion:
-        """Raise the `SettingsError`."""
-        del prompt, paid
-        raise SettingsError(self._message)
-
-
-def make_or_missing(settings: LanguageModelSettings) -> LanguageModel | None:
-    """Return the model that the settings name, or a `MissingModel` with the reason; None for none."""
-    try:
-        return make(settings)
-    except SettingsError as error:
-        return MissingModel(settings.model, error)
+    return LanguageModel(settings) if settings.kind == "openai" else None

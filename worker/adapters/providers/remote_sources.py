@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import math
-import socket
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-import httpx
 import jmespath
 import orjson
 
 from worker.adapters.providers.addresses import resolve
-from worker.adapters.providers.bodies import UnusableResponse
-from worker.adapters.providers.fetching import Fetcher, Rules
+from worker.adapters.providers.http_client import Fetcher, UnusableResponse, within
 from worker.core.text.cleaning import one_line
 from worker.model import RemoteSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from worker.adapters.providers.fetching import Resolve
+    from worker.adapters.providers.http_client import Resolve
     from worker.settings.providers import RemoteSettings
 
 LONGEST = {"question": 1000, "title": 300, "url": 2000, "snippet": 2000, "metadata": 300}
@@ -64,10 +61,6 @@ class RemoteSources:
         self._services = {name: _Service(name, service_settings) for name, service_settings in settings.items()}
         self._fetcher = Fetcher(resolve)
 
-    def close(self) -> None:
-        """End the threads."""
-        self._fetcher.close()
-
     def find(self, names: Sequence[str], question: str, k: int, seconds: float) -> RemoteResults:
         """Search the named services concurrently. One that fails or is late is reported and left out.
 
@@ -80,31 +73,26 @@ class RemoteSources:
         services = [self._services[name] for name in dict.fromkeys(names)]
         if not services or k < 1:
             return RemoteResults()
-        service_results = asyncio.run(self._all(services, question, k, seconds))
+
+        async def search_all() -> list[RemoteResults]:
+            return await asyncio.gather(*(self._search(service, question, k, seconds) for service in services))
+
+        service_results = within(None, search_all)
         return RemoteResults(
             tuple(source for service_result in service_results for source in service_result.sources),
             tuple(failure for service_result in service_results for failure in service_result.failed),
             {name: count for service_result in service_results for name, count in service_result.skipped.items()},
         )
 
-    async def _all(self, services: Sequence[_Service], question: str, k: int, seconds: float) -> list[RemoteResults]:
-        return await asyncio.gather(*(self._one(service, question, k, seconds) for service in services))
-
-    async def _one(self, service: _Service, question: str, k: int, seconds: float) -> RemoteResults:
+    async def _search(self, service: _Service, question: str, k: int, seconds: float) -> RemoteResults:
         try:
-            async with asyncio.timeout(min(seconds, service.seconds)):
-                content = await self._fetcher.get(service.url(question, k), service.rules)
+            async with asyncio.timeout(min(seconds, service.settings.timeout_seconds)):
+                content = await self._fetcher.get(service.url(question, k), service.settings)
             return service.read(content, k)
         except TimeoutError:
             reason = "did not answer in time"
         except UnusableResponse as error:
             reason = str(error)
-        except socket.gaierror:
-            reason = "has no address"
-        except httpx.ConnectError:
-            reason = "could not be reached"
-        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ExceptionGroup) as error:
-            reason = f"failed ({type(error).__name__})"
         return RemoteResults(failed=((service.name, reason),))
 
 
@@ -113,15 +101,7 @@ class _Service:
 
     def __init__(self, name: str, settings: RemoteSettings) -> None:
         self.name = name
-        self.seconds = settings.timeout_seconds
-        self.rules = Rules(
-            frozenset(map(_in_ascii, settings.hosts or [str(urlsplit(settings.url).hostname)])),
-            frozenset(settings.allow_private),
-            {header: value.get_secret_value() for header, value in settings.headers.items()},
-            settings.max_bytes,
-        )
-        self._template = settings.url
-        self._most = settings.max_items
+        self.settings = settings
         self._items = jmespath.compile(settings.items)
         self._fields = {
             field: jmespath.compile(expression)
@@ -132,13 +112,13 @@ class _Service:
     def url(self, question: str, k: int) -> str:
         """Return the URL of a request; the question only becomes part of the query string."""
         words = quote(question[: LONGEST["question"]], safe="", errors="replace")
-        return self._template.replace("{query}", words).replace("{k}", str(min(k, self._most)))
+        return self.settings.url.replace("{query}", words).replace("{k}", str(min(k, self.settings.max_items)))
 
     def read(self, content: bytes, k: int) -> RemoteResults:
         """Read the first results of a response.
 
         Raises:
-            Refused: it is not JSON, or has no list at the configured place.
+            UnusableResponse: it is not JSON, or has no list at the configured place.
         """
         try:
             answer = orjson.loads(content)
@@ -148,7 +128,7 @@ class _Service:
         if not isinstance(items, list):
             raise UnusableResponse("answered no list of results where the settings say")
         # At most ``k``: each one costs time, and a service may ignore the requested number.
-        parsed_items = [self._source(item) for item in items[: min(k, self._most)]]
+        parsed_items = [self._source(item) for item in items[: min(k, self.settings.max_items)]]
         skipped = parsed_items.count(None)
         sources = tuple(source for source in parsed_items if source is not None)
         return RemoteResults(sources, (), {self.name: skipped} if skipped else {})
@@ -210,7 +190,3 @@ def _metadata(value: Any) -> dict[str, Any]:
         name: one_line(item, LONGEST["metadata"]) if isinstance(item, str) else item
         for name, item in list(plain.items())[:_MOST_METADATA]
     }
-
-
-def _in_ascii(host: str) -> str:
-    return httpx.URL(scheme="http", host=host).raw_host.decode("ascii")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,10 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from retrieval_client.errors import SettingsError, Unavailable
-from worker.adapters.providers.bodies import ACCEPTED, ELSEWHERE, UnusableResponse, read_body
-from worker.adapters.providers.deadline import within
+from worker.adapters.providers.http_client import Server, counted
 from worker.adapters.providers.language_model import Prompt
-from worker.adapters.providers.openai_api import counted
 from worker.core.prompting.costs import Tokens, unbilled
 from worker.core.ranking import bm25
 
@@ -24,9 +21,6 @@ if TYPE_CHECKING:
     from worker.core.prompting.costs import Paid
     from worker.settings import Settings
     from worker.settings.providers import RerankerSettings
-
-_SERVER = "the reranker's server"
-OK = 200
 
 
 class Reranker(Protocol):
@@ -72,20 +66,11 @@ class HttpReranker:
     provider = "http"
 
     def __init__(self, settings: RerankerSettings) -> None:
-        import httpx  # noqa: PLC0415 -- only a worker with such a server needs it
-
         if not settings.url:
             raise SettingsError("the setting reranker.url is missing: a profile reranks over HTTP")
         self.name = f"http {settings.model}" if settings.model else "http"
-        self._url, self._model = settings.url, settings.model
-        key = settings.api_key.get_secret_value() if settings.api_key else None
-        self._seconds, self._most = settings.timeout_seconds, settings.max_bytes
-        self._client = httpx.AsyncClient(
-            timeout=None,  # noqa: S113 -- `within` limits the whole
-            headers={**ACCEPTED, **({"Authorization": f"Bearer {key}"} if key else {})},
-            follow_redirects=False,
-            transport=httpx.AsyncHTTPTransport(retries=settings.max_retries),
-        )
+        self._model = settings.model
+        self._server = Server("the reranker's server", settings.url, settings)
 
     def scores(self, question: str, texts: Sequence[str], paid: Paid = unbilled) -> Sequence[float]:
         """See `Reranker`.
@@ -100,45 +85,11 @@ class HttpReranker:
         body: dict[str, Any] = {"query": question, "documents": list(texts), "texts": list(texts), "top_n": len(texts)}
         if self._model:
             body["model"] = self._model
-        answer = self._post(body)
-        try:
-            reply = json.loads(answer)
-            paid(self.provider, self._model, _took(reply))
-            items = reply["results"] if isinstance(reply, dict) else reply
-            return _in_order(items, len(texts))
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            raise Unavailable(f"{_SERVER} answered something else than one score a text") from None
-
-    def _post(self, body: dict[str, Any]) -> bytes:
-        import httpx  # noqa: PLC0415 -- see above
-
-        try:
-            status, answer = within(self._seconds, lambda: self._answer(body))
-        except UnusableResponse as refused:
-            raise Unavailable(f"{_SERVER} {refused}") from None
-        except (TimeoutError, httpx.HTTPError) as error:
-            raise Unavailable(f"{_SERVER} failed ({type(error).__name__})") from None
-        if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
-            raise Unavailable(f"{_SERVER} failed (HTTP {status})")
-        if httpx.codes.is_redirect(status):
-            raise SettingsError(f"{_SERVER} redirects (HTTP {status}): {ELSEWHERE}")
-        if status != OK:
-            raise SettingsError(f"{_SERVER} refused the request (HTTP {status})")
-        return answer
-
-    async def _answer(self, body: dict[str, Any]) -> tuple[int, bytes]:
-        """Return the status of a response, and its body if the status is 200."""
-        async with self._client.stream("POST", self._url, json=body) as answer:
-            good = answer.status_code == OK
-            return answer.status_code, await read_body(answer, self._most) if good else b""
-
-
-def _took(answer: Any) -> Tokens:
-    """Read a call's usage from its response, as far as it is given."""
-    reply = answer if isinstance(answer, dict) else {}
-    meta = reply.get("meta")
-    units = counted(meta.get("billed_units"), "search_units") if isinstance(meta, dict) else None
-    return Tokens(counted(reply.get("usage"), "total_tokens"), search_units=units)
+        with self._server.reading("one score a text"):
+            reply = self._server.post("", body)
+            units = counted(reply, "meta", "billed_units", "search_units")
+            paid(self.provider, self._model, Tokens(counted(reply, "usage", "total_tokens"), search_units=units))
+            return _in_order(reply["results"] if isinstance(reply, dict) else reply, len(texts))
 
 
 def _in_order(items: Any, count: int) -> list[float]:
@@ -235,15 +186,12 @@ def rerankers(settings: Settings, model: LanguageModel | None) -> dict[str, Rera
     Raises:
         SettingsError: a setting or a package is missing.
     """
-    kinds = {profile.rerank for profile in settings.profiles.values()} - {"none"}
-    rerankers_by_kind: dict[str, Reranker] = {}
-    for kind in sorted(kinds):
-        if kind == "lexical":
-            rerankers_by_kind[kind] = LexicalReranker()
-        elif kind == "http":
-            rerankers_by_kind[kind] = HttpReranker(settings.reranker)
-        elif kind == "cross_encoder":
-            rerankers_by_kind[kind] = CrossEncoderReranker(settings.reranker)
-        elif model is not None:
-            rerankers_by_kind[kind] = ModelReranker(model)
-    return rerankers_by_kind
+    makers: dict[str, Callable[[], Reranker]] = {
+        "lexical": LexicalReranker,
+        "http": lambda: HttpReranker(settings.reranker),
+        "cross_encoder": lambda: CrossEncoderReranker(settings.reranker),
+    }
+    if model is not None:
+        makers["llm"] = lambda: ModelReranker(model)
+    kinds = {profile.rerank for profile in settings.profiles.values()} & makers.keys()
+    return {kind: makers[kind]() for kind in sorted(kinds)}

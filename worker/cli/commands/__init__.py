@@ -1,1 +1,1 @@
-"""The commands of `retrieval-worker` by subject; `worker.cli.main` registers them."""
+"""The commands of `retrieval-worker` by subject; `workbench.main` registers them."""

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from retrieval_client.errors import Unavailable
 from worker.adapters import logs
-from worker.adapters.providers.language_model import Prompt
-from worker.adapters.providers.openai_api import UnknownAnswer
+from worker.adapters.providers.language_model import Prompt, UnknownAnswer
 from worker.core import degraded
 from worker.core.citations.answering import check_answer
 from worker.core.prompting import extractive

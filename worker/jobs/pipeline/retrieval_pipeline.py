@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
-from worker.adapters.providers.openai_api import UnknownAnswer
+from worker.adapters.providers.language_model import UnknownAnswer
 from worker.core.prompting import prompts
 from worker.jobs.pipeline.synthesis import Chain, synthesize, with_context, without_chain
 from worker.jobs.pipeline.types import ContextPackage, QueryRequest, QueryResponse, StageTrace, Turn

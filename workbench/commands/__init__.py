@@ -1,0 +1,1 @@
+"""The commands of the workbench by subject; `workbench.main` registers them."""

@@ -569,7 +569,7 @@ export interface PipelineAnswer {
   short_reason: "changed" | null;
   /** the text; null if `empty`, held back, or stopped before. */
   answer: string | null;
-  /** the citations, in the order of the answer. */
+  /** the citations, by label. */
   citations: Cited[];
   /**
    * for each sentence of the answer, the share of its words that its cited sources contain, 0-1; 0 if it cites none,

@@ -95,7 +95,7 @@ class PipelineAnswer(Answer):
         status: `empty`: nothing was found, and no model was called.
         short_reason: `changed` if a recorded answer is held back, because a source changed or is not visible.
         answer: the text; null if `empty`, held back, or stopped before.
-        citations: the citations, in the order of the answer.
+        citations: the citations, by label.
         supported: for each sentence of the answer, the share of its words that its cited sources contain, 0-1; 0 if it
             cites none, null if it has no words to support.
         unknown_labels: labels in the answer without a source.

@@ -256,7 +256,7 @@ def _citations(
     for i, sentence in enumerate(sentences):
         for label in sentence.labels:
             by_label[label].append(i)
-    for used in sorted(statements.labels.used, key=lambda used: used.spans[0]):
+    for used in statements.labels.used:
         inside = by_label[used.label]
         # Of a quote that stands in one of several cited sources the others have nothing to answer for.
         quotes = [

@@ -60,8 +60,8 @@ def missing_codes(question: str, texts: Iterable[str]) -> list[str]:
     >>> missing_codes("Do E-4010 and E-4012 differ?", ["E-4010: overheated.", "E-4013: no water."])
     ['e-4012']
     """
-    wanted = codes(question)
-    return sorted("-".join(code) for code in wanted.difference(*(named(text, wanted) for text in texts)))
+    asked_codes = codes(question)
+    return sorted("-".join(code) for code in asked_codes.difference(*(named(text, asked_codes) for text in texts)))
 
 
 def _evidence(question: str, texts: Sequence[str], similarities: Sequence[float], names: Sequence[bool]) -> float:

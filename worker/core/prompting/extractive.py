@@ -203,10 +203,10 @@ def _repeats(sentence: _Sentence, quoted: Sequence[_Sentence]) -> bool:
 
 def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]:
     """Return the sentences with their scores, best first."""
-    wanted = codes(question)
-    by_source = [[*_sentences(i, one.source, wanted)] for i, one in enumerate(sources)]
+    asked_codes = codes(question)
+    by_source = [[*_sentences(i, one.source, asked_codes)] for i, one in enumerate(sources)]
     contents = [sentence.terms for sentences in by_source for sentence in sentences]
-    asked = {*search_terms(question), *map("".join, wanted)}
+    asked = {*search_terms(question), *map("".join, asked_codes)}
     weights = idf(sorted(asked), [*contents, *[frozenset[str]()] * UNSEEN_SENTENCES])
     ranked = [
         sentence
@@ -223,14 +223,14 @@ def _says_enough(sentence: _Sentence) -> bool:
     return words >= (FEWEST_IN_ROWS if sentence.paragraph is None else FEWEST_WORDS)
 
 
-def _sentences(index: int, source: Source, wanted: AbstractSet[Code] = frozenset()) -> Iterator[_Sentence]:
+def _sentences(index: int, source: Source, asked_codes: AbstractSet[Code] = frozenset()) -> Iterator[_Sentence]:
     for place, unit in enumerate(units(source.text)):
         line = source.text[unit.start : unit.end]
         text = without_marker(line)
         paragraph = None if unit.is_row else unit.paragraph
         is_sentence = unit.is_whole and not unit.is_row
         is_heading = unit.is_heading or (line in {source.title, source.heading} and not is_sentence)
-        content = frozenset(search_terms(text)).union(map("".join, named(text, wanted)))
+        content = frozenset(search_terms(text)).union(map("".join, named(text, asked_codes)))
         yield _Sentence(index, place, paragraph, text, content, unit.is_whole, is_heading)
 
 

@@ -57,14 +57,14 @@ def codes(text: str) -> frozenset[Code]:
     return frozenset(islice(dict.fromkeys(_pieces(run) for run in runs), MOST))
 
 
-def named(text: str, wanted: Iterable[Code]) -> frozenset[Code]:
-    """Return the codes of ``wanted`` that a text names, in any writing; linear in the text.
+def named(text: str, asked_codes: Iterable[Code]) -> frozenset[Code]:
+    """Return the codes of ``asked_codes`` that a text names, in any writing; linear in the text.
 
     >>> sorted(named("Tickets INC 4711, INC-47110 and step 12", [("inc", "4711"), ("inc", "47"), ("p", "12")]))
     [('inc', '4711')]
     """
     by_first: dict[str, list[Code]] = {}
-    for code in wanted:
+    for code in asked_codes:
         by_first.setdefault(code[0], []).append(code)
     if not by_first:
         return frozenset()

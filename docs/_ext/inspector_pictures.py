@@ -68,7 +68,7 @@ async def draw(engine: Engine, settings: Settings, caller: Principal) -> None:
     choices = {"mode": [*settings.modes], "profile": [*settings.profiles]}
     app = Terminal(Desk(engine, caller, in_this_process(engine)), choices)
     async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("escape", "6")
+        await pilot.press("f7")
         await until(pilot, lambda: app.query_one("#runs-lines", OptionList).options)
         await pilot.press("home", "enter")
         await until(pilot, lambda: app.query_one("#source", Pane).lines)

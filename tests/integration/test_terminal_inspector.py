@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import string
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,22 @@ async def test_a_second_question_continues_the_conversation_in_every_mode(
     assert (first.mode, first.chat_mode, first.prior_response_id) == (mode, "chat", None)
     assert (second.prior_response_id, second.conversation_id) == (answer.response_id, answer.conversation_id)
     assert answer.response_id
+
+
+@keyed
+async def test_the_next_question_is_typed_straight_away(engine: Engine, settings: Settings) -> None:
+    """An answer leaves the focus in the field: letters and digits are written, and continue the conversation."""
+    desk = desk_of(engine, asker("alice"))
+    exchanges = noted(desk)
+    async with seated(desk, settings) as seat:
+        seat.app.query_one("#mode", Select).value = "grounded"
+        await seat.ask(HUM)
+        for question in ("quick check: And E-4012?", "2nd: can i bring 470 µF?"):
+            await seat.press(*question)
+            assert seat.app.query_one("#question", Input).value == question
+            await seat.press("enter")
+            await seat.until(lambda question=question: "continue: --after" in seat.below(question))
+    assert [job.prior_response_id for job, _ in exchanges[1:]] == [answer.response_id for _, answer in exchanges[:-1]]
 
 
 @keyed
@@ -408,6 +425,47 @@ async def test_keys_are_listed(engine: Engine, settings: Settings) -> None:
         await seat.until(lambda: "next source" not in seat.screen().rpartition("\n")[0])
         await seat.press("ctrl+q")
         assert not seat.app.is_running or seat.app._exit
+
+
+@keyed
+async def test_no_letter_or_digit_is_a_command_that_cannot_be_undone(engine: Engine, settings: Settings) -> None:
+    """In a pane without a field: it stays open, its run too, and the conversation goes on."""
+    ask(engine, question=HUM, run=RUN)
+    desk = desk_of(engine, asker("alice"))
+    async with seated(desk, settings) as seat:
+        desk.chain = {"conversation_id": "c1"}
+        await open_first(seat)
+        await seat.press(*string.ascii_letters, *string.digits)
+        assert seat.app._exit is False
+        assert HUM in seat.screen()
+        assert desk.chain == {"conversation_id": "c1"}
+
+
+@pytest.mark.parametrize("size", [SIZE, (130, 45)])
+@keyed
+async def test_a_menu_shows_all_its_choices(engine: Engine, settings: Settings, size: tuple[int, int]) -> None:
+    """Though it opens near the last row; one is taken by arrow keys, and Esc then leads back to the question."""
+    async with seated(desk_of(engine, asker("alice")), settings, size) as seat:
+        menu = seat.app.query_one("#mode", Select)
+        menu.focus()
+        await seat.press("enter")
+        await seat.until(lambda: all(f"mode {mode}" in seat.screen() for mode in settings.modes))
+        await seat.press("home", "down", "enter", "escape")
+        assert menu.value == next(iter(settings.modes))
+        await seat.until(lambda: seat.app.focused is seat.app.query_one("#question"))
+
+
+@keyed
+async def test_a_conversation_is_scrolled_from_the_field(engine: Engine, settings: Settings) -> None:
+    """A page up shows the question again, and the field keeps the focus."""
+    async with seated(desk_of(engine, asker("alice")), settings) as seat:
+        await seat.ask(HUM)
+        assert HUM not in seat.screen()
+        await seat.press("pageup")
+        await seat.until(lambda: HUM in seat.screen())
+        await seat.press("pagedown")
+        await seat.until(lambda: HUM not in seat.screen())
+        assert seat.app.focused is seat.app.query_one("#question")
 
 
 @keyed

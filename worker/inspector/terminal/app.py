@@ -81,10 +81,10 @@ class Terminal(App[None]):
         Binding("b", "cite(-1)", "back"),
         Binding("ctrl+r", "again", "reload"),
         Binding("f1", "show_help_panel", "keys"),
-        Binding("ctrl+q,ctrl+c", "quit", "quit", priority=True),
+        Binding("ctrl+q", "quit", "quit", priority=True),
+        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
         Binding("escape", "leave", "hide the keys, or write", show=False),
-        Binding("pageup", "page(-1)", "a page up", show=False),
-        Binding("pagedown", "page(1)", "a page down", show=False),
+        *(Binding(f"page{way}", f"page({pages})", show=False) for way, pages in (("up", -1), ("down", 1))),
     ]
 
     def __init__(self, desk: Desk, choices: Mapping[str, Sequence[str]]) -> None:
@@ -95,9 +95,8 @@ class Terminal(App[None]):
         self._is_asking = False
         self._run_name: RunName | None = None
         self._sources: Sequence[SourceView] = ()
-        self._source = 0
         self._listed: Sequence[ListedRun] = ()
-        self._reads = 0
+        self._source = self._reads = 0
 
     def compose(self) -> ComposeResult:
         """Yield panes, status and keys."""

@@ -109,7 +109,7 @@ def assert_clean(screen: Screen, code: int = 0) -> None:
 
 
 def test_a_worker_answers_a_question_of_the_terminal(broker: Any, worker_environment: Any, worker_log: Path) -> None:
-    """By the queue: its stages, the answer with its sources, its trace; Ctrl+Q ends it, and the terminal is as before."""
+    """By the queue: its stages, the answer with its sources, its trace; Ctrl+Q ends it; the terminal is as before."""
     broker.flushall()
     environment = worker_environment()
     with (

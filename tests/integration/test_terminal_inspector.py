@@ -222,7 +222,7 @@ async def test_starting_prompt_and_filters_are_part_of_the_job(engine: Engine, s
 
 @keyed
 async def test_an_answer_leads_to_every_pane(engine: Engine, settings: Settings) -> None:
-    """Stages as they happen, the answer with its sources; then, by function keys, what the commands print of the run."""
+    """Stages as they happen, the answer with its sources; then, by other keys, what the commands print of the run."""
     async with seated(desk_of(engine, asker("alice")), settings) as seat:
         stages = []
         show = seat.app._show_turn
@@ -423,6 +423,7 @@ async def test_keys_are_listed(engine: Engine, settings: Settings) -> None:
         await seat.until(lambda: "next source" in seat.screen().rpartition("\n")[0])
         await seat.press("escape")
         await seat.until(lambda: "next source" not in seat.screen().rpartition("\n")[0])
+        await seat.until(lambda: seat.app.focused is seat.app.query_one("#question"))
         await seat.press("ctrl+q")
         assert not seat.app.is_running or seat.app._exit
 

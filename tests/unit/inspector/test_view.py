@@ -196,7 +196,8 @@ def test_a_part_of_a_text_has_whole_words_and_says_that_it_is_one() -> None:
     """At both ends: the source around a quote, the rest of its sentence, a line that is cut; also where blanks are."""
     words = [f"word{i}" for i in range(1000)]
     text = " ".join(words)
-    _, (found,) = answer_views("word500 word501 word502 [S1].", [source("S1", text)])
+    quote = " ".join(words[500:520])
+    _, (found,) = answer_views(f'"{quote}" [S1].', [source("S1", text)])
     shown = "".join(piece.text for piece in found.excerpt)
     assert {*shown.split()} <= {*words}
     report = printed(source_report(found), width=5000).plain.splitlines()

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from worker.inspector.view.sources import SourceView
 
 T = TypeVar("T")
-
 PANES = ("ask", "answer", "trace", "citations", "drift", "runs")
 
 
@@ -116,8 +115,7 @@ class Terminal(App[None]):
                     yield Pane(id=f"{pane}-lines", min_width=0, auto_scroll=False)
                     if pane == "answer":
                         yield Pane(id="source", min_width=0, auto_scroll=False)
-            with TabPane("F7 Runs", id="runs"):
-                yield OptionList(id="runs-lines")
+            yield TabPane("F7 Runs", OptionList(id="runs-lines"), id="runs")
         yield Static(id="status")
         yield Footer()
 
@@ -182,10 +180,12 @@ class Terminal(App[None]):
 
     def action_leave(self) -> None:
         """Hide the list of keys; without it, go to the question."""
-        if self.screen.query("HelpPanel"):
-            self.action_hide_help_panel()
-        else:
-            self.action_open("ask")
+        self.action_open(self.query_one(TabbedContent).active if self.screen.query("HelpPanel") else "ask")
+
+    def action_show_help_panel(self) -> None:
+        """List the keys, without those of a field: they would stand first."""
+        self.set_focus(None)
+        super().action_show_help_panel()
 
     def action_page(self, pages: int) -> None:
         """Scroll the open pane, also from a field."""

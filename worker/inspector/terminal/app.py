@@ -125,7 +125,7 @@ class Terminal(App[None]):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, functools.partial(self.exit, return_code=143))
             self.set_interval(1, self._end_without_terminal)
         self.action_begin()
-        self.action_open("ask")
+        self.query_one("#question").focus()
 
     def _end_without_terminal(self) -> None:
         """End when nobody is left at the terminal; SIGHUP says so only to who is in its session."""

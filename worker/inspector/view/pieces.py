@@ -153,10 +153,8 @@ def ends(text: str, around: int) -> str:
     """Return the beginning and the end of a text, or all of a short one."""
     if len(text) <= 3 * around:
         return text
-    (_, head_end), (tail_start, _) = (
-        whole_words(text, *part) for part in ((0, around), (len(text) - around, len(text)))
-    )
-    return f"{text[:head_end]} … {text[tail_start:]}"
+    beginning, end = whole_words(text, 0, around), whole_words(text, len(text) - around, len(text))
+    return f"{text[slice(*beginning)]} … {text[slice(*end)]}"
 
 
 def _beginning(text: str, longest: int) -> str:

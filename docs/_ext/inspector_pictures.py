@@ -68,10 +68,11 @@ async def draw(engine: Engine, settings: Settings, caller: Principal) -> None:
     choices = {"mode": [*settings.modes], "profile": [*settings.profiles]}
     app = Terminal(Desk(engine, caller, in_this_process(engine)), choices)
     async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("escape", "6")
-        await until(pilot, lambda: app.query_one("#runs-lines", OptionList).options)
+        await pilot.press("f7")
+        runs = app.query_one("#runs-lines", OptionList)
+        await until(pilot, lambda: runs.options and app.focused is runs)
         await pilot.press("home", "enter")
-        await until(pilot, lambda: app.query_one("#source", Pane).lines)
+        await until(pilot, lambda: app.query_one("#source", Pane).reports)
         await pilot.pause()
         drawn = app.export_screenshot(title="retrieval-worker ui --as alice")
     # It would load a font from elsewhere; every system has a monospaced one.

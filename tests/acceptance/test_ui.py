@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 QUESTION = "What causes the 50 Hz hum on channel 18?"
+F = {1: "\x1bOP", 3: "\x1bOR", 4: "\x1bOS", 5: "\x1b[15~", 6: "\x1b[17~", 7: "\x1b[18~"}
+"""What xterm sends for function keys."""
 
 
 class Screen:
@@ -107,7 +109,7 @@ def assert_clean(screen: Screen, code: int = 0) -> None:
 
 
 def test_a_worker_answers_a_question_of_the_terminal(broker: Any, worker_environment: Any, worker_log: Path) -> None:
-    """By the queue: its stages, the answer with its sources, its trace; q ends it, and the terminal is as before."""
+    """By the queue: its stages, the answer with its sources, its trace; Ctrl+Q ends it; the terminal is as before."""
     broker.flushall()
     environment = worker_environment()
     with (
@@ -117,12 +119,11 @@ def test_a_worker_answers_a_question_of_the_terminal(broker: Any, worker_environ
         screen.wait_for("your question")
         screen.type_in(QUESTION + "\r")
         screen.wait_for("copied word for word")
-        screen.wait_for("q quit")
-        screen.type_in("2")
+        screen.type_in(F[3])
         screen.wait_for("[S1]")
-        screen.type_in("3")
+        screen.type_in(F[4])
         screen.wait_for("stages")
-        screen.type_in("q")
+        screen.type_in("\x11")
         assert_clean(screen)
     assert "run_pipeline" in worker_log.read_text()
 
@@ -136,8 +137,8 @@ def test_ctrl_c_ends_it(broker: Any, worker_environment: Any, is_writing: bool) 
         screen.type_in(QUESTION + "\r")
         screen.wait_for("waiting")
         if not is_writing:
-            screen.type_in("\x1b")
-            screen.wait_for("q quit")
+            screen.type_in(F[3])
+            screen.wait_for("no run is open")
         screen.type_in("\x03")
         assert_clean(screen)
 
@@ -169,12 +170,11 @@ def test_no_color_writes_no_colour(worker_environment: Any, variables: dict[str,
         screen.wait_for("your question")
         screen.type_in(QUESTION + "\r")
         screen.wait_for("copied word for word")
-        screen.wait_for("q quit")
         # The answer's pane is shown already, and only what changes on the screen is written.
-        for key, said in (("3", "stages"), ("4", "verdict"), ("5", "chunk"), ("6", "unchecked"), ("2", "[S1]")):
-            screen.type_in(key)
+        for key, said in ((4, "stages"), (5, "verdict"), (6, "chunk"), (7, "unchecked"), (3, "[S1]")):
+            screen.type_in(F[key])
             screen.wait_for(said)
-        screen.type_in("?")
+        screen.type_in(F[1])
         screen.wait_for("Focus Next")
         screen.type_in("\x03")
         assert_clean(screen)

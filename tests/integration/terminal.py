@@ -69,7 +69,7 @@ class Seat:
 
     async def ask(self, question: str) -> str:
         """Ask, and wait for the answer; what the conversation then shows below the question."""
-        await self.press("i")
+        await self.press("escape")
         await self.until(lambda: isinstance(self.app.focused, Input))
         await self.write(question)
         await self.until(lambda: "continue: --after" in self.below(question))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import string
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,22 @@ async def test_a_second_question_continues_the_conversation_in_every_mode(
 
 
 @keyed
+async def test_the_next_question_is_typed_straight_away(engine: Engine, settings: Settings) -> None:
+    """An answer leaves the focus in the field: letters and digits are written, and continue the conversation."""
+    desk = desk_of(engine, asker("alice"))
+    exchanges = noted(desk)
+    async with seated(desk, settings) as seat:
+        seat.app.query_one("#mode", Select).value = "grounded"
+        await seat.ask(HUM)
+        for question in ("quick check: And E-4012?", "2nd: can i bring 470 µF?"):
+            await seat.press(*question)
+            assert seat.app.query_one("#question", Input).value == question
+            await seat.press("enter")
+            await seat.until(lambda question=question: "continue: --after" in seat.below(question))
+    assert [job.prior_response_id for job, _ in exchanges[1:]] == [answer.response_id for _, answer in exchanges[:-1]]
+
+
+@keyed
 async def test_another_mode_resets_the_chain_and_the_answer_says_so(engine: Engine, settings: Settings) -> None:
     """In a warning below it; the question after that goes on in the new mode."""
     async with seated(desk_of(engine, asker("alice")), settings) as seat:
@@ -137,7 +154,7 @@ async def test_a_new_conversation_is_begun_by_a_key(engine: Engine, settings: Se
     exchanges = noted(desk)
     async with seated(desk, settings) as seat:
         await seat.ask(HUM)
-        await seat.press("c")
+        await seat.press("ctrl+n")
         await seat.ask(FURTHER)
     assert exchanges[1][0].prior_response_id is None
     assert len({answer.conversation_id for _, answer in exchanges}) == 2
@@ -184,7 +201,7 @@ async def test_starting_prompt_and_filters_are_part_of_the_job(engine: Engine, s
         filters = seat.app.query_one("#filters", Input)
         for typed, sentence in (("{", "filters: expected JSON"), ('{"colour": 1}', "filters.colour")):
             filters.value = typed
-            await seat.press("i")
+            await seat.press("escape")
             await seat.until(lambda: isinstance(seat.app.focused, Input))
             await seat.write(HUM)
             await seat.until(lambda sentence=sentence: sentence in seat.below(HUM))
@@ -205,7 +222,7 @@ async def test_starting_prompt_and_filters_are_part_of_the_job(engine: Engine, s
 
 @keyed
 async def test_an_answer_leads_to_every_pane(engine: Engine, settings: Settings) -> None:
-    """Stages as they happen, the answer with its sources; then, by digits, what the commands print of the run."""
+    """Stages as they happen, the answer with its sources; then, by other keys, what the commands print of the run."""
     async with seated(desk_of(engine, asker("alice")), settings) as seat:
         stages = []
         show = seat.app._show_turn
@@ -214,11 +231,11 @@ async def test_an_answer_leads_to_every_pane(engine: Engine, settings: Settings)
         assert {stage.removeprefix("… ").split(",")[0] for stage in stages} >= {"waiting", "search", "execute"}
         assert all(part in answer for part in ("[S1]", "copied word for word", "reports/2023/mixing-desk.pdf"))
         for key, pane, part in (
-            ("2", "answer-lines", HUM),
-            ("3", "trace-lines", "ms together"),
-            ("4", "citations-lines", "conflicts:"),
-            ("5", "drift-lines", "digest"),
-            ("1", "ask-lines", HUM),
+            ("f3", "answer-lines", HUM),
+            ("f4", "trace-lines", "ms together"),
+            ("f5", "citations-lines", "conflicts:"),
+            ("f6", "drift-lines", "digest"),
+            ("f2", "ask-lines", HUM),
         ):
             await seat.press(key)
             await seat.until(lambda pane=pane, part=part: part in seat.pane(pane))
@@ -249,7 +266,7 @@ async def test_citations_lead_to_their_sources_at_the_quoted_words(engine: Engin
 
 async def open_first(seat: Any) -> None:
     """Open the newest run of the list."""
-    await seat.press("escape", "6")
+    await seat.press("f7")
     await seat.until(lambda: seat.runs and seat.app.focused is seat.app.query_one("#runs-lines"))
     await seat.press("home", "enter")
     await seat.until(lambda: seat.pane("source"))
@@ -262,13 +279,13 @@ async def test_another_callers_run_is_an_unknown_one(engine: Engine, settings: S
     screens = []
     for name in (RunName(**RUN), RunName(subject_id="no", run_id="such")):
         async with seated(desk_of(engine, asker("bob")), settings) as seat:
-            await seat.press("escape", "6")
+            await seat.press("f7")
             await seat.until(lambda: seat.status == "")
             assert seat.runs == []
             seat.app._run_name = name
-            for key in "2345":
+            for key in ("f3", "f4", "f5", "f6"):
                 await seat.press(key)
-                await seat.until(lambda: seat.status == "There is no such run, or it is not yours. – r: reload")
+                await seat.until(lambda: seat.status == "There is no such run, or it is not yours. – ctrl+r: reload")
                 screens.append((key, seat.screen()))
                 assert WORDS not in seat.screen()
     assert screens[:4] == screens[4:]
@@ -283,9 +300,9 @@ async def test_rights_taken_away_are_gone_at_the_next_key(engine: Engine, settin
         await seat.until(lambda: "hum" in seat.pane("source"))
         admin.execute("DELETE FROM document_grants")
         admin.execute("UPDATE documents SET visibility = 'private', owner_id = 'carol'")
-        await seat.press("r")
+        await seat.press("ctrl+r")
         await seat.until(lambda: "held back" in seat.pane("answer-lines"))
-        for key, pane in (("n", "source"), ("3", "trace-lines"), ("4", "citations-lines"), ("5", "drift-lines")):
+        for key, pane in (("n", "source"), ("f4", "trace-lines"), ("f5", "citations-lines"), ("f6", "drift-lines")):
             await seat.press(key)
             await seat.until(lambda pane=pane: seat.pane(pane))
             assert WORDS not in seat.pane(pane)
@@ -296,10 +313,10 @@ async def test_rights_taken_away_are_gone_at_the_next_key(engine: Engine, settin
 async def test_the_visit_of_a_token_ends(engine: Engine, settings: Settings) -> None:
     """After that nothing is read, and one sentence says why."""
     async with seated(desk_of(engine, asker("alice"), ends_at=time.monotonic()), settings) as seat:
-        await seat.press("escape", "6")
+        await seat.press("f7")
         ended = "NotAuthorised: the visit has ended: start it again with a new token"
-        await seat.until(lambda: seat.status == f"{ended} – r: reload")
-        await seat.press("i")
+        await seat.until(lambda: seat.status == f"{ended} – ctrl+r: reload")
+        await seat.press("escape")
         await seat.until(lambda: isinstance(seat.app.focused, Input))
         await seat.write(HUM)
         await seat.until(lambda: "the visit has ended" in seat.below(HUM))
@@ -326,15 +343,15 @@ async def test_postgres_away_is_told_and_tried_again_by_a_key(engine: Engine, se
         ) as other:
             other.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
             other.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
-            await seat.press("r")
+            await seat.press("ctrl+r")
             await seat.until(lambda: seat.status.startswith("Unavailable: "))
-            assert seat.status.endswith("r: reload")
+            assert seat.status.endswith("ctrl+r: reload")
             assert "Traceback" not in seat.screen()
             assert seat.pane("answer-lines") == seat.pane("source") == ""
             other.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
         async with asyncio.timeout(30):
             while HUM not in seat.pane("answer-lines"):
-                await seat.press("r")
+                await seat.press("ctrl+r")
 
 
 @keyed
@@ -369,14 +386,14 @@ async def test_hostile_texts_do_nothing(engine: Engine, settings: Settings, admi
     ask(engine, question=HUM + HOSTILE, run=run)
     async with seated(desk_of(engine, asker("alice")), settings) as seat:
         await open_first(seat)
-        for key in ("n", "3", "4", "5", "6"):
+        for key in ("n", "f4", "f5", "f6", "f7"):
             await seat.press(key)
             await seat.until(lambda: seat.status == "")
             rows = seat.screen().split("\n")
             assert not UNSEEN.search("".join(rows))
             assert len(rows) == SIZE[1]
         assert "[red]x[/red]" in seat.screen()
-        await seat.press("i")
+        await seat.press("escape")
         await seat.until(lambda: isinstance(seat.app.focused, Input))
         await seat.write(HUM + HOSTILE)
         await seat.until(lambda: not seat.app._is_asking)
@@ -391,7 +408,7 @@ async def test_ids_are_whole_in_a_narrow_terminal(engine: Engine, settings: Sett
     (record,) = engine.reading.records(asker("alice"), RunName(**RUN))
     async with seated(desk_of(engine, asker("alice")), settings, (40, 24)) as seat:
         await open_first(seat)
-        await seat.press("4")
+        await seat.press("f5")
         await seat.until(lambda: "kept" in seat.pane("citations-lines"))
         lines = seat.pane("citations-lines").splitlines()
         assert all(any(pin.pin.document_id in line for line in lines) for pin in record.pins)
@@ -399,16 +416,57 @@ async def test_ids_are_whole_in_a_narrow_terminal(engine: Engine, settings: Sett
 
 @keyed
 async def test_keys_are_listed(engine: Engine, settings: Settings) -> None:
-    """The last row says the most used; ? shows all of them, and Esc hides them; q ends it."""
+    """The last row says the most used; F1 shows all of them, and Esc hides them; Ctrl+Q ends it."""
     async with seated(desk_of(engine, asker("alice")), settings, (80, 40)) as seat:
-        await seat.press("escape")
-        assert "q quit" in seat.screen().split("\n")[-1]
-        await seat.press("question_mark")
+        assert "^q quit" in seat.screen().split("\n")[-1]
+        await seat.press("f1")
         await seat.until(lambda: "next source" in seat.screen().rpartition("\n")[0])
         await seat.press("escape")
         await seat.until(lambda: "next source" not in seat.screen().rpartition("\n")[0])
-        await seat.press("q")
+        await seat.until(lambda: seat.app.focused is seat.app.query_one("#question"))
+        await seat.press("ctrl+q")
         assert not seat.app.is_running or seat.app._exit
+
+
+@keyed
+async def test_no_letter_or_digit_is_a_command_that_cannot_be_undone(engine: Engine, settings: Settings) -> None:
+    """In a pane without a field: it stays open, its run too, and the conversation goes on."""
+    ask(engine, question=HUM, run=RUN)
+    desk = desk_of(engine, asker("alice"))
+    async with seated(desk, settings) as seat:
+        desk.chain = {"conversation_id": "c1"}
+        await open_first(seat)
+        await seat.press(*string.ascii_letters, *string.digits)
+        assert seat.app._exit is False
+        assert HUM in seat.screen()
+        assert desk.chain == {"conversation_id": "c1"}
+
+
+@pytest.mark.parametrize("size", [SIZE, (130, 45)])
+@keyed
+async def test_a_menu_shows_all_its_choices(engine: Engine, settings: Settings, size: tuple[int, int]) -> None:
+    """Though it opens near the last row; one is taken by arrow keys, and Esc then leads back to the question."""
+    async with seated(desk_of(engine, asker("alice")), settings, size) as seat:
+        menu = seat.app.query_one("#mode", Select)
+        menu.focus()
+        await seat.press("enter")
+        await seat.until(lambda: all(f"mode {mode}" in seat.screen() for mode in settings.modes))
+        await seat.press("home", "down", "enter", "escape")
+        assert menu.value == next(iter(settings.modes))
+        await seat.until(lambda: seat.app.focused is seat.app.query_one("#question"))
+
+
+@keyed
+async def test_a_conversation_is_scrolled_from_the_field(engine: Engine, settings: Settings) -> None:
+    """A page up shows the question again, and the field keeps the focus."""
+    async with seated(desk_of(engine, asker("alice")), settings) as seat:
+        await seat.ask(HUM)
+        assert HUM not in seat.screen()
+        await seat.press("pageup")
+        await seat.until(lambda: HUM in seat.screen())
+        await seat.press("pagedown")
+        await seat.until(lambda: HUM not in seat.screen())
+        assert seat.app.focused is seat.app.query_one("#question")
 
 
 @keyed

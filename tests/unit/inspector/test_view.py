@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,17 @@ from hypothesis import strategies as st
 from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.pinned import Citations, Replay
 from retrieval_client.contract.results import Hybrid, TopK
+from worker.adapters.terminal import printed
+from worker.inspector.text.pipeline_answer import source_report
 from worker.inspector.view.answer import answer_views, context_pieces
 from worker.inspector.view.candidates import Leg, LegRank, Ranking
 from worker.inspector.view.citations import citations_view, conflict_key
 from worker.inspector.view.drift import drift_view
-from worker.inspector.view.pieces import cut, steps_each, word_diff
+from worker.inspector.view.pieces import cut, ends, steps_each, word_diff
 from worker.inspector.view.quotes import MOST_PIECES, checked_quote, quote_facts
 from worker.inspector.view.run import About, RecordedPlace, run_view
 from worker.inspector.view.sources import SourceView
-from worker.inspector.view.wording import JOINS
+from worker.inspector.view.wording import JOINS, short
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "contract" / "examples"
 HUM = "report-2023-001"
@@ -187,6 +190,25 @@ def test_a_long_source_is_shown_around_its_quote() -> None:
     (quoted,) = (piece for piece in shown if "quoted" in piece.marks)
     (span,) = found.quotes[0].spans
     assert (quoted.text, quoted.start) == (text[slice(*span)], span[0])
+
+
+def test_a_part_of_a_text_has_whole_words_and_says_that_it_is_one() -> None:
+    """At both ends: the source around a quote, the rest of its sentence, a line that is cut; also where blanks are."""
+    words = [f"word{i}" for i in range(1000)]
+    text = " ".join(words)
+    quote = " ".join(words[500:520])
+    _, (found,) = answer_views(f'"{quote}" [S1].', [source("S1", text)])
+    shown = "".join(piece.text for piece in found.excerpt)
+    assert {*shown.split()} <= {*words}
+    report = printed(source_report(found), width=5000).plain.splitlines()
+    assert report[-1] == f"… {shown} …"
+    before, *_, after = (piece.text for piece in dict(quote_facts(found.quotes[0], text))["source"])
+    assert (before[:6], after[-2:]) == ("… word", " …")
+    assert {*before.split(), *after.split()} <= {*words, "…"}
+    for shortened in (short(text, 100), short(" " * 300 + text, 100), ends(text, 100)):
+        assert {*re.split(r" |…", shortened)} <= {*words, ""}
+        assert "…" in shortened
+    assert short("多" * 200, 100) == "多" * 99 + "…"
 
 
 def test_a_withheld_answer_has_no_text() -> None:

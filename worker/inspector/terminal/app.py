@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from worker.inspector.view.sources import SourceView
 
 T = TypeVar("T")
-
 PANES = ("ask", "answer", "trace", "citations", "drift", "runs")
 
 
@@ -68,22 +67,23 @@ class Terminal(App[None]):
     CSS = """
     TabbedContent { height: 1fr; }
     TabPane { padding: 0; }
-    Pane, OptionList { height: 1fr; border: none; padding: 0; }
+    Pane, #runs-lines { height: 1fr; border: none; padding: 0; }
     #choices, #status { height: 1; }
     #choices Select { width: 30; }
     #source { border-top: solid ansi_blue; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(str(i), f"open('{pane}')", pane.capitalize(), show=False) for i, pane in enumerate(PANES, 1)),
-        Binding("i", "write", "ask"),
-        Binding("c", "begin", "new chat"),
+        # Keys that can't be typed as text, so that typing on after an answer only writes.
+        *(Binding(f"f{i}", f"open('{pane}')", pane.capitalize(), show=False) for i, pane in enumerate(PANES, 2)),
+        Binding("ctrl+n", "begin", "new chat"),
         Binding("n", "cite(1)", "next source"),
         Binding("b", "cite(-1)", "back"),
-        Binding("r", "again", "reload"),
-        Binding("question_mark", "show_help_panel", "keys"),
-        Binding("q", "quit", "quit"),
-        Binding("escape", "leave", "leave a field, or the keys", show=False),
+        Binding("ctrl+r", "again", "reload"),
+        Binding("f1", "show_help_panel", "keys"),
+        Binding("ctrl+q", "quit", "quit", priority=True),
         Binding("ctrl+c", "quit", "quit", show=False, priority=True),
+        Binding("escape", "leave", "hide the keys, or write", show=False),
+        *(Binding(f"page{way}", f"page({pages})", show=False) for way, pages in (("up", -1), ("down", 1))),
     ]
 
     def __init__(self, desk: Desk, choices: Mapping[str, Sequence[str]]) -> None:
@@ -94,14 +94,13 @@ class Terminal(App[None]):
         self._is_asking = False
         self._run_name: RunName | None = None
         self._sources: Sequence[SourceView] = ()
-        self._source = 0
         self._listed: Sequence[ListedRun] = ()
-        self._reads = 0
+        self._source = self._reads = 0
 
     def compose(self) -> ComposeResult:
         """Yield panes, status and keys."""
         with TabbedContent():
-            with TabPane("1 Ask", id="ask"):
+            with TabPane("F2 Ask", id="ask"):
                 yield Pane(id="ask-lines", min_width=0)
                 with Horizontal(id="choices"):
                     for name, values in self._choices.items():
@@ -111,13 +110,12 @@ class Terminal(App[None]):
                 yield Input(placeholder="starting prompt, in place of the mode's", id="starting_prompt", compact=True)
                 yield Input(placeholder='filters, such as {"pages": [3]}', id="filters", compact=True)
                 yield Input(placeholder="your question", id="question", compact=True)
-            for i, pane in enumerate(PANES[1:5], 2):
-                with TabPane(f"{i} {pane.capitalize()}", id=pane):
+            for i, pane in enumerate(PANES[1:5], 3):
+                with TabPane(f"F{i} {pane.capitalize()}", id=pane):
                     yield Pane(id=f"{pane}-lines", min_width=0, auto_scroll=False)
                     if pane == "answer":
                         yield Pane(id="source", min_width=0, auto_scroll=False)
-            with TabPane("6 Runs", id="runs"):
-                yield OptionList(id="runs-lines")
+            yield TabPane("F7 Runs", OptionList(id="runs-lines"), id="runs")
         yield Static(id="status")
         yield Footer()
 
@@ -165,7 +163,7 @@ class Terminal(App[None]):
 
         def failed(message: str) -> None:
             if number == self._reads:
-                self._say(f"{message} – r: reload", STYLES["bad"])
+                self._say(f"{message} – ctrl+r: reload", STYLES["bad"])
 
         self._in_background(work, shown, failed)
 
@@ -173,16 +171,26 @@ class Terminal(App[None]):
         self.query_one("#status", Static).update(styled((message, style)))
 
     def action_open(self, pane: str) -> None:
-        """Open a pane, and so read what it shows."""
+        """Open a pane, and so read what it shows; hide the list of keys."""
+        self.action_hide_help_panel()
         self.set_focus(None)  # of what is hidden, Textual would give the focus to the tabs
         self.query_one(TabbedContent).active = pane
-        self.action_leave()
+        widget = self.query_one("#question" if pane == "ask" else f"#{pane}-lines")
+        self.call_after_refresh(widget.focus)  # before that, a pane that is opened is hidden
 
     def action_leave(self) -> None:
-        """Leave a field, so that keys are commands again; hide the list of keys."""
-        self.action_hide_help_panel()
+        """Hide the list of keys; without it, go to the question."""
+        self.action_open(self.query_one(TabbedContent).active if self.screen.query("HelpPanel") else "ask")
+
+    def action_show_help_panel(self) -> None:
+        """List the keys, without those of a field: they would stand first."""
+        self.set_focus(None)
+        super().action_show_help_panel()
+
+    def action_page(self, pages: int) -> None:
+        """Scroll the open pane, also from a field."""
         lines = self.query_one(f"#{self.query_one(TabbedContent).active}-lines")
-        self.call_after_refresh(lines.focus)  # before that, a pane that is opened is hidden
+        lines.scroll_relative(y=pages * lines.size.height, animate=False)
 
     def action_again(self) -> None:
         """Read what the open pane shows, with the caller's current permissions."""
@@ -192,7 +200,7 @@ class Terminal(App[None]):
         elif pane == "runs":
             self._read(desk.runs, self._show_runs)
         elif name is None:
-            self._say("no run is open: ask a question, or open one of 6 Runs")
+            self._say("no run is open: ask a question, or open one of F7 Runs")
         elif pane == "answer":
             self._read(lambda: desk.views.run(desk.caller, name), self._show_answer)
         else:
@@ -234,11 +242,6 @@ class Terminal(App[None]):
         self._run_name = RunName(subject_id=run.subject_id, run_id=run.run_id)
         self.action_open("answer")
 
-    def action_write(self) -> None:
-        """Write a question."""
-        self.action_open("ask")
-        self.call_after_refresh(self.query_one("#question").focus)
-
     def action_begin(self) -> None:
         """Begin a new conversation; also where a chat begins or ends."""
         self._desk.chain = {}
@@ -279,8 +282,6 @@ class Terminal(App[None]):
     def _show_answered(self, page: RunPage) -> None:
         self._is_asking, self._run_name = False, page.name
         self._show_turn(*(answer_report(view, brief=True) for view in page.views))
-        if not self.query_one("#question", Input).value:
-            self.action_leave()  # digits open panes, unless the next question is being written
 
     def _show_failed(self, question: str, message: str) -> None:
         self._is_asking = False

@@ -48,9 +48,8 @@ class Desk:
         self._answers = answers
         self._ends_at = ends_at
         self.views = RunViews(engine.reading, engine.paths, engine.accepted)
-        self.chain: dict[
-            str, str
-        ] = {}  # ids that the next question of a chat continues from; empty where it begins one
+        # Ids that the next question of a chat continues from; empty where it begins one.
+        self.chain: dict[str, str] = {}
 
     @property
     def caller(self) -> Principal:

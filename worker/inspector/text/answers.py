@@ -21,7 +21,7 @@ from worker.inspector.text.parts import (
     verdict_cell,
 )
 from worker.inspector.view.candidates import title_of, where
-from worker.inspector.view.pieces import window
+from worker.inspector.view.pieces import whole_words, window
 from worker.inspector.view.run import run_view
 from worker.inspector.view.wording import clamped, said, short
 
@@ -175,5 +175,7 @@ def _side(side: ConflictSide, *, weighs: bool) -> tuple[str | Text, ...]:
     # From shortly before the difference, which is marked.
     excerpt_start = max(start, tokens[0].start - BEFORE_TOKENS) if tokens else start
     ends = ("…" if excerpt_start > start else ""), ("…" if end > excerpt_start + EXCERPT else "")
-    excerpt = marked(window(side.sentence, excerpt_start, excerpt_start + EXCERPT))
+    sentence = "".join(piece.text for piece in side.sentence)
+    bounds = whole_words(sentence, excerpt_start - start, excerpt_start - start + EXCERPT)
+    excerpt = marked(window(side.sentence, *(start + bound for bound in bounds)))
     return f"{side.source_id}{page}", f"{start}-{end}", differs, styled(ends[0], *excerpt, ends[1])

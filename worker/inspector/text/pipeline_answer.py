@@ -120,13 +120,15 @@ def source_report(source: SourceView) -> Group:
     names = " · ".join(name for name in (place, source.corpus, source.chunk_id, source.url) if name)
     excerpt = source.excerpt
     shown_length = sum(len(piece.text) for piece in excerpt)
+    start = excerpt[0].start if excerpt else 0
+    end = start + shown_length
     cut = [fact_line("shown", f"{shown_length:,} of {len(source.text):,} characters")]
     return Group(
         title + verdict_cell("quote", source.verdict) if source.verdict else title,
         styled((names, QUIET)),
         *(line for quote in source.quotes for line in _quote_parts(quote, source)),
         *(cut if shown_length < len(source.text) else []),
-        styled("\n", *marked(excerpt, is_flat=False)),
+        styled("\n… " if start else "\n", *marked(excerpt, is_flat=False), " …" if end < len(source.text) else ""),
     )
 
 

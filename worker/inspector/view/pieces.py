@@ -24,6 +24,11 @@ _Stretch: TypeAlias = tuple[int, int, int]
 
 _WORDS = re.compile(r"\S+\s*|\s+")
 
+_LONGEST_WORD = 24
+"""Characters; what is longer without white space, such as Chinese or a hash, may be cut anywhere."""
+
+_END_OF_WORD, _START_OF_WORD = (re.compile(form % _LONGEST_WORD) for form in (r"\S{,%d}\s+", r"\s+\S{,%d}\Z"))
+
 
 @dataclass(frozen=True, slots=True)
 class Piece(Generic[T]):
@@ -84,6 +89,20 @@ def window(pieces: Iterable[Piece[T]], start: int, end: int) -> tuple[Piece[T], 
     return tuple(replace(piece, text=text, start=piece.start + cut_start) for piece, cut_start, text in texts if text)
 
 
+def whole_words(text: str, start: int, end: int) -> Span:
+    """Return the places between which a part of a text has no cut word; in code points, within those given.
+
+    >>> text = "Replace the fuse in me"
+    >>> [text[slice(*whole_words(text, *places))] for places in ((0, 14), (0, 11), (4, 22), (8, 40))]
+    ['Replace the', 'Replace the', 'the fuse in me', 'the fuse in me']
+    """
+    if start > 0 and not text[start - 1].isspace() and (cut_word := _END_OF_WORD.match(text, start, end)):
+        start = cut_word.end()
+    if end < len(text) and (cut_word := _START_OF_WORD.search(text, max(start, end - _LONGEST_WORD), end + 1)):
+        end = cut_word.start()
+    return start, end
+
+
 def steps_each(differences: int) -> int:
     """Return the most steps of each of a page's differences."""
     return min(MOST_STEPS, MOST_STEPS_OF_A_PAGE // max(1, differences))
@@ -132,11 +151,14 @@ def condensed(pieces: Sequence[DiffPiece], around: int = 120, longest: int = 200
 
 def ends(text: str, around: int) -> str:
     """Return the beginning and the end of a text, or all of a short one."""
-    return text if len(text) <= 3 * around else f"{text[:around]} … {text[-around:]}"
+    if len(text) <= 3 * around:
+        return text
+    beginning, end = whole_words(text, 0, around), whole_words(text, len(text) - around, len(text))
+    return f"{text[slice(*beginning)]} … {text[slice(*end)]}"
 
 
 def _beginning(text: str, longest: int) -> str:
-    return text if len(text) <= longest else f"{text[:longest]} …"
+    return text if len(text) <= longest else f"{text[slice(*whole_words(text, 0, longest))]} …"
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:

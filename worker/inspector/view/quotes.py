@@ -10,8 +10,9 @@ from worker.core.citations.answering import QuoteCheck
 from worker.core.citations.budget import STEPS_PER_JOB, SearchBudget
 from worker.core.citations.quoting import QuotedChunk, check_quote
 from worker.core.citations.quoting.differences import ACCEPTED, KINDS
-from worker.inspector.view.pieces import Piece, cut, ends
-from worker.inspector.view.wording import JOINS, said
+from worker.core.citations.quoting.reading import MOST_AROUND
+from worker.inspector.view.pieces import Piece, cut, ends, whole_words
+from worker.inspector.view.wording import JOINS, said, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -92,7 +93,7 @@ def _passage(quote: QuoteCheck, source: str) -> Iterator[Piece[Role]]:
     """Yield the source's words from the first span to the last, between the rest of their sentence."""
     start, end = quote.spans[0][0], quote.spans[-1][1]
     if quote.before:
-        yield Piece(quote.before, start - len(quote.before), ("around",))
+        yield Piece(_rest(quote.before, is_before=True), start - len(quote.before), ("around",))
     yield from cut(
         source,
         [*_gaps(quote, source), *((difference.chunk_span, "differs") for difference in quote.differences)],
@@ -100,7 +101,15 @@ def _passage(quote: QuoteCheck, source: str) -> Iterator[Piece[Role]]:
         end,
     )
     if quote.after:
-        yield Piece(quote.after, end, ("around",))
+        yield Piece(_rest(quote.after, is_before=False), end, ("around",))
+
+
+def _rest(text: str, *, is_before: bool) -> str:
+    """Return the rest of a sentence; of one that was cut, its whole words and a mark."""
+    if len(text) < MOST_AROUND - 1:  # a blank at the cut is not in it
+        return text
+    start, end = whole_words(text, 1, len(text)) if is_before else whole_words(text, 0, len(text) - 1)
+    return f"… {text[start:]}" if is_before else f"{text[:end]} …"
 
 
 def _shown(pieces: Iterable[Piece[Role]]) -> tuple[Piece[Role], ...]:
@@ -120,7 +129,9 @@ def _kinds(differences: Sequence[Difference]) -> Iterator[Piece[Role]]:
 
 def _changes(differences: Sequence[Difference]) -> list[Piece[Role]]:
     """Return the changes of a kind, each once; of blanks and of what is not seen the kind says enough."""
-    changes = dict.fromkeys((_line(difference.quoted), _line(difference.source)) for difference in differences)
+    changes = dict.fromkeys(
+        (short(difference.quoted, CHANGE), short(difference.source, CHANGE)) for difference in differences
+    )
     changes.pop(("", ""), None)
     pieces: list[Piece[Role]] = []
     for quoted, source_text in islice(changes, MOST_CHANGES):
@@ -136,8 +147,3 @@ def _change(quoted: str, source_text: str) -> Iterator[Piece[Role]]:
     if source_text:
         yield Piece(" for " if quoted else "without ", 0)
         yield Piece(source_text, 0, ("differs",))
-
-
-def _line(text: str) -> str:
-    flat = " ".join(text[: 4 * CHANGE].split())
-    return flat if len(flat) <= CHANGE else flat[: CHANGE - 1] + "…"

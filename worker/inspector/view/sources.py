@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from worker.inspector.view.pieces import Piece, cut
+from worker.inspector.view.pieces import Piece, cut, whole_words
 from worker.inspector.view.quotes import marked_places
 
 if TYPE_CHECKING:
@@ -67,4 +67,4 @@ def excerpt_bounds(text: str, spans: Sequence[Span]) -> tuple[int, int]:
     first_start = min((start for start, _ in spans), default=0)
     last_end = max((end for _, end in spans), default=0)
     start = 0 if first_start <= BEFORE else first_start - BEFORE
-    return start, min(len(text), max(start + EXCERPT, last_end + BEFORE))
+    return whole_words(text, start, min(len(text), max(start + EXCERPT, last_end + BEFORE)))

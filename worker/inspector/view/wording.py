@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from worker.core.citations.quoting.differences import KINDS
+from worker.inspector.view.pieces import whole_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -111,9 +112,12 @@ def said(kind: str, code: str) -> Said:
 
 
 def short(text: str | None, length: int = 280) -> str:
-    """Return a text on one line, cut to a length."""
-    flat = " ".join((text or "")[: 4 * length].split())
-    return flat if len(flat) <= length else flat[: length - 1] + "…"
+    """Return a text on one line, cut to a length, at a word's end."""
+    text = text or ""
+    flat = " ".join(text[: 4 * length].split())
+    if len(flat) <= length and len(text) <= 4 * length:
+        return flat
+    return flat[slice(*whole_words(flat, 0, min(length, len(flat)) - 1))] + "…"
 
 
 def clamped(requested: int, used: int) -> str:

@@ -234,6 +234,24 @@ def test_a_sentence_stays_whole_and_a_heading_stays_with_its_text() -> None:
     assert all(chunk.text.endswith(".") for chunk in chunks)
 
 
+@pytest.mark.parametrize("heading", ["Machines", "3.1 Machines", "Heavy\nmachines"])
+def test_a_short_text_stays_in_its_section(heading: str) -> None:
+    """Only headings without a text join what follows: a sentence would be cited under another heading."""
+    passages = [
+        Passage(heading, 1, " ".join(heading.removeprefix("3.1 ").split())),
+        Passage("Saw\n\n180 mm.", 1, "Saw"),
+        Passage("Lathe\n\nLathe", 1, "Lathe"),
+        Passage("Care\n\nOil it.", 1, "Care"),
+        Passage("End", 1, "End"),
+    ]
+    assert [(chunk.text, chunk.section) for chunk in split(passages, words)] == [
+        (f"{heading}\n\nSaw\n\n180 mm.", "Saw"),
+        ("Lathe\n\nLathe", "Lathe"),
+        ("Care\n\nOil it.", "Care"),
+        ("End", "End"),
+    ]
+
+
 # --- folders ------------------------------------------------------------------------------------
 
 

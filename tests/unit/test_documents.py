@@ -181,13 +181,13 @@ def test_html_is_read_as_it_is_shown() -> None:
     page = """<title>The  desk</title><nav>Home</nav><p>Before.
       <h2>Hum <b>of</b> the desk<a class=headerlink>¶</a></h2><p>It <i>hums</i> at 50&nbsp;Hz<p hidden>not this
       <div style="display: none">nor this</div><script>nor()</script><ul><li>one<li>two</ul>
-      <table><tr><td>a<td>b<tr><td>c</table><pre>  x = 1\n  y = 2</pre>"""
+      <table><tr><th>A<th>B<tr><td>a<td>b<tr><td>c</table><pre>  x = 1\n  y = 2</pre>"""
     content = read_html(page)
     assert content.title == "The desk"
     assert content.passages == [
         ("Before.", None, None),
         (
-            "Hum of the desk\n\nIt hums at 50\u00a0Hz\n\none\n\ntwo\n\na\tb\nc\n\n  x = 1\n  y = 2",
+            "Hum of the desk\n\nIt hums at 50\u00a0Hz\n\none\n\ntwo\n\nA\tB\n\na\tb\nc\n\n  x = 1\n  y = 2",
             None,
             "Hum of the desk",
         ),

@@ -92,6 +92,8 @@ def _blocks(root: Any) -> Iterator[tuple[str, str]]:
         elif node.tag in _BREAKS:
             if entering == (node.tag == "br"):
                 pieces.append(_BREAKS[node.tag])
+            if not entering and {cell.tag for cell in node.iter()} == {"th"}:  # a header stands apart
+                yield from flushed()
         elif node.tag in _BLOCKS:
             yield from flushed()
             preformatted += (1 if entering else -1) * (node.tag == "pre")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from worker.core.citations.statements import read_statements, without_marker
@@ -232,24 +233,31 @@ def _scored(sentences: Iterable[_Sentence], heading: str, weights: Mapping[str, 
     above = weights.keys() & terms(heading)
     weight_above = _weight(above, weights)
     everything = _weight(weights, weights) or 1.0
-    terms_before, is_introduced = frozenset[str](), False
-    for sentence in sentences:
-        shared = sentence.terms & weights.keys()
-        is_row = sentence.paragraph is None
-        if sentence.is_heading:
-            terms_before, is_introduced = shared, True
-            continue
-        beside = weight_above - _weight(shared & above, weights) + _weight(terms_before - shared - above, weights)
-        # A title alone says nothing of one sentence rather than another, nor a sentence before rows of one row.
-        is_listed = is_introduced and _weight(terms_before, weights) >= INTRODUCTION * everything
-        is_meant = bool(shared or (terms_before and not is_row) or is_listed)
-        weight = _weight(shared, weights) + beside / 2 if is_meant else 0.0
-        relevance = round(weight / everything, _PLACES)
-        score = (relevance + 1 / (2 * (1 + sentence.source))) * (1.0 if sentence.is_whole else 0.5)
-        adds = bool(shared or is_listed) and sentence.is_whole and relevance >= LEAST_RELEVANCE
-        yield replace(sentence, relevance=relevance, score=round(score, _PLACES), adds=adds)
-        if not is_row:
-            terms_before, is_introduced = shared, False
+    terms_before, is_introduced, is_below_heading = frozenset[str](), False, False
+    for are_rows, run in groupby(sentences, lambda sentence: sentence.paragraph is None and not sentence.is_heading):
+        run_sentences = [*run]
+        # Of rows of which one has a word of the question that their heading lacks, the others answer nothing.
+        own = weights.keys() - terms_before - above
+        has_own = are_rows and any(sentence.terms & own for sentence in run_sentences)
+        for sentence in run_sentences:
+            shared = sentence.terms & weights.keys()
+            if sentence.is_heading:
+                is_header = sentence.paragraph is None and is_below_heading
+                terms_before = shared | terms_before if is_header else shared
+                is_introduced = is_below_heading = True
+                continue
+            is_below_heading = False
+            beside = weight_above - _weight(shared & above, weights) + _weight(terms_before - shared - above, weights)
+            # A title alone says nothing of one sentence rather than another, nor a sentence before rows of one row.
+            is_listed = is_introduced and not has_own and _weight(terms_before, weights) >= INTRODUCTION * everything
+            is_meant = bool(shared or (terms_before and not are_rows) or is_listed)
+            weight = _weight(shared, weights) + beside / 2 if is_meant else 0.0
+            relevance = round(weight / everything, _PLACES)
+            score = (relevance + 1 / (2 * (1 + sentence.source))) * (1.0 if sentence.is_whole else 0.5)
+            adds = bool(shared or is_listed) and sentence.is_whole and relevance >= LEAST_RELEVANCE
+            yield replace(sentence, relevance=relevance, score=round(score, _PLACES), adds=adds)
+            if not are_rows:
+                terms_before, is_introduced = shared, False
 
 
 def _weight(of: Iterable[str], weights: Mapping[str, float]) -> float:

@@ -110,6 +110,7 @@ def test_near_sources_answer_in_other_words() -> None:
     [
         ("Is the shop open on Sunday?", "Hours:\n\n- Saturday: 10 to 14\n- Sunday: closed", "Sunday: closed"),
         ("Is the shop open on Sunday?", "| Saturday | 10 to 14 |\n| Sunday | closed |", "| Sunday | closed |"),
+        ("What is the maximum thickness?", "## Maximum thickness\n\n180 mm.\n\n## Lathe\n\nIt hums.", "180 mm."),
         ("What is the code of Iceland?", "HN\tHonduras\nIS\tIceland\nIT\tItaly", "IS\tIceland"),
         (
             "Who wrote on sugar?",

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from worker.cli.documents.passages import Passage
+from worker.core.text.embedded_text import LEVELS
 from worker.core.text.sentences import split_sentences
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _with_headings(passages: Iterable[Passage]) -> Iterator[Passage]:
 
 def _is_heading(text: str, section: str | None) -> bool:
     """Return whether a passage is the heading of its section alone, perhaps with a number before it."""
-    words, heading = " ".join(text.split()), " ".join((section or "").split())
+    words, heading = " ".join(text.split()), " ".join((section or "").rpartition(LEVELS)[2].split())
     before = len(words) - len(heading)
     return words.endswith(heading or "\0") and before <= _LONGEST_NUMBER and "\n" not in text[:before]
 

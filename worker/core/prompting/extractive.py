@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from worker.core.citations.statements import read_statements, without_marker
 from worker.core.ranking.bm25 import idf, scores
+from worker.core.text.embedded_text import LEVELS
 from worker.core.text.terms import terms
 from worker.core.text.units import units
 from worker.core.text.words import WORD
@@ -50,10 +51,12 @@ INTRODUCTION = 0.5
 """Share of the question's weight from which a heading that has it makes the rows below it answers."""
 
 FEWEST_WORDS, FEWEST_IN_ROWS = 3, 2
-"""Fewest words of a quoted sentence, and of a row; what has fewer is a fragment."""
+"""Fewest words of a quoted sentence, and of a row or one with a number; what has fewer is a fragment."""
 
 UNSEEN_SENTENCES = 10
 """Sentences without any term that count beside those of the sources: of one sentence alone no term would be rare."""
+
+_DIGIT = re.compile(r"\d")
 
 _PLACES = 12
 """Decimal places of a score: the last bit of a logarithm may differ between machines."""
@@ -215,16 +218,18 @@ def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]
 def _says_enough(sentence: _Sentence) -> bool:
     # A sentence without spaces is one word, and each sign of it a term.
     words = max(len(WORD.findall(sentence.text)), len(sentence.terms))
-    return words >= (FEWEST_IN_ROWS if sentence.paragraph is None else FEWEST_WORDS)
+    is_value = sentence.paragraph is None or _DIGIT.search(sentence.text)  # such as "180 mm."
+    return words >= (FEWEST_IN_ROWS if is_value else FEWEST_WORDS)
 
 
 def _sentences(index: int, source: Source) -> Iterator[_Sentence]:
+    own_headings = {source.title, (source.heading or "").rpartition(LEVELS)[2]}
     for place, unit in enumerate(units(source.text)):
         line = source.text[unit.start : unit.end]
         text = without_marker(line)
         paragraph = None if unit.is_row else unit.paragraph
         is_sentence = unit.is_whole and not unit.is_row
-        is_heading = unit.is_heading or (line in {source.title, source.heading} and not is_sentence)
+        is_heading = unit.is_heading or (line in own_headings and not is_sentence)
         yield _Sentence(index, place, paragraph, text, frozenset(terms(text)), unit.is_whole, is_heading)
 
 

@@ -171,6 +171,7 @@ def make_settings(stack: Stack) -> Callable[..., Settings]:
             "broker_url": stack.redis.url(0),
             "result_backend": stack.redis.url(1),
             "trust_queue": True,
+            "cache": read_values()["cache"] | {"timeout_seconds": 5.0},  # the machine is shared
         }
         for name, change in changes.items():
             merge = isinstance(change, dict) and isinstance(values.get(name), dict) and name != "corpora"

@@ -409,7 +409,7 @@ def test_a_leg_that_is_late_is_left_out_or_fails_the_job(engine: Engine) -> None
     late = Leg("contextual", [Sleeping(60)], optional=True)
     nothing = Leg("primary", [])
     first, second = legs.run(asker("alice"), [nothing, late], 0.3)
-    assert (list(first.found or []), second.found) == ([], None)
+    assert (list(first.results or []), second.results) == ([], None)
     assert isinstance(second.error, TimedOut)
     with pytest.raises(TimedOut):
         legs.run(asker("alice"), [nothing, dataclasses.replace(late, optional=False)], 0.3)

@@ -181,13 +181,13 @@ def test_html_is_read_as_it_is_shown() -> None:
     page = """<title>The  desk</title><nav>Home</nav><p>Before.
       <h2>Hum <b>of</b> the desk<a class=headerlink>¶</a></h2><p>It <i>hums</i> at 50&nbsp;Hz<p hidden>not this
       <div style="display: none">nor this</div><script>nor()</script><ul><li>one<li>two</ul>
-      <table><tr><td>a<td>b<tr><td>c</table><pre>  x = 1\n  y = 2</pre>"""
+      <table><tr><th>A<th>B<tr><td>a<td>b<tr><td>c</table><pre>  x = 1\n  y = 2</pre>"""
     content = read_html(page)
     assert content.title == "The desk"
     assert content.passages == [
         ("Before.", None, None),
         (
-            "Hum of the desk\n\nIt hums at 50\u00a0Hz\n\none\n\ntwo\n\na\tb\nc\n\n  x = 1\n  y = 2",
+            "Hum of the desk\n\nIt hums at 50\u00a0Hz\n\none\n\ntwo\n\nA\tB\n\na\tb\nc\n\n  x = 1\n  y = 2",
             None,
             "Hum of the desk",
         ),
@@ -203,6 +203,20 @@ def test_markdown_is_read_as_the_page_that_it_makes() -> None:
     assert content.passages == [
         ("See the manual.", None, None),
         ("Hum\n\nIt hums.\n\n# no heading", None, "Hum"),
+    ]
+
+
+def test_a_section_says_the_way_down_to_its_heading() -> None:
+    """Below the page's own; a heading without a text stands above the next one's."""
+    headings = ["# Tools", "## Saw", "### Care", "## Lathe", "#### Speed", "2,400.", "### Care", "Oil it.", "# Desk"]
+    passages = read_markdown("\n\n".join(headings)).passages
+    assert [passage.section for passage in passages] == [
+        *("Tools", "Saw", "Saw › Care", "Lathe", "Lathe › Speed", "Lathe › Care", "Desk")
+    ]
+    assert [(chunk.text, chunk.section) for chunk in split(passages, words)] == [
+        ("Tools\n\nSaw\n\nCare\n\nLathe\n\nSpeed\n\n2,400.", "Lathe › Speed"),
+        ("Care\n\nOil it.", "Lathe › Care"),
+        ("Desk", "Desk"),
     ]
 
 
@@ -232,6 +246,24 @@ def test_a_sentence_stays_whole_and_a_heading_stays_with_its_text() -> None:
     assert chunks[0].text.startswith("Faults\n\nHum\n\nThe desk hums at fifty hertz.")
     assert {chunk.section for chunk in chunks} == {"Hum"}
     assert all(chunk.text.endswith(".") for chunk in chunks)
+
+
+@pytest.mark.parametrize("heading", ["Machines", "3.1 Machines", "Heavy\nmachines"])
+def test_a_short_text_stays_in_its_section(heading: str) -> None:
+    """Only headings without a text join what follows: a sentence would be cited under another heading."""
+    passages = [
+        Passage(heading, 1, " ".join(heading.removeprefix("3.1 ").split())),
+        Passage("Saw\n\n180 mm.", 1, "Saw"),
+        Passage("Lathe\n\nLathe", 1, "Lathe"),
+        Passage("Care\n\nOil it.", 1, "Care"),
+        Passage("End", 1, "End"),
+    ]
+    assert [(chunk.text, chunk.section) for chunk in split(passages, words)] == [
+        (f"{heading}\n\nSaw\n\n180 mm.", "Saw"),
+        ("Lathe\n\nLathe", "Lathe"),
+        ("Care\n\nOil it.", "Care"),
+        ("End", "End"),
+    ]
 
 
 # --- folders ------------------------------------------------------------------------------------

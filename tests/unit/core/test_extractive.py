@@ -110,6 +110,7 @@ def test_near_sources_answer_in_other_words() -> None:
     [
         ("Is the shop open on Sunday?", "Hours:\n\n- Saturday: 10 to 14\n- Sunday: closed", "Sunday: closed"),
         ("Is the shop open on Sunday?", "| Saturday | 10 to 14 |\n| Sunday | closed |", "| Sunday | closed |"),
+        ("What is the maximum thickness?", "## Maximum thickness\n\n180 mm.\n\n## Lathe\n\nIt hums.", "180 mm."),
         ("What is the code of Iceland?", "HN\tHonduras\nIS\tIceland\nIT\tItaly", "IS\tIceland"),
         (
             "Who wrote on sugar?",
@@ -212,6 +213,33 @@ MANUAL = [
 def test_what_stands_under_a_heading_answers_and_never_the_heading(question: str, expected: str) -> None:
     """The rows below an introduction do that has most of the question, though they share no word with it."""
     assert answer(question, labelled(*MANUAL)) == expected
+
+
+POOLS = """# Pools of the town
+
+| Pool | Saturday | Sunday | Price |
+|---|---|---|---|
+| Northbath | 08:00–20:00 | closed | 4.20 € |
+| Thermal hall | 10:00–24:00 | 10:00–22:00 | 17.00 € |"""
+NORTHBATH, THERMAL_HALL = (row.strip() for row in POOLS.split("\n")[-2:])
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What is the price of the Northbath?", [NORTHBATH]),
+        ("Is the thermal hall open on Sunday?", [THERMAL_HALL]),
+        ("What is the price on Sunday?", [NORTHBATH, THERMAL_HALL]),
+        ("Prices of the pools of the town?", [NORTHBATH, THERMAL_HALL]),
+    ],
+)
+@pytest.mark.parametrize("is_markdown", [True, False])
+def test_a_row_answers_with_the_names_of_its_columns(question: str, expected: list[str], is_markdown: bool) -> None:
+    """The header never does; all rows do where none has a word of the question that the header lacks."""
+    lines = POOLS.replace("|---|---|---|---|\n", "").splitlines()
+    text = POOLS if is_markdown else "\n".join(line.strip("| ").replace(" | ", ";") for line in lines)
+    rows = expected if is_markdown else [row.strip("| ").replace(" | ", ";") for row in expected]
+    assert answer(question, labelled(text)) == "\n\n".join(f"{row} [S1]" for row in rows)
 
 
 def test_a_contents_page_says_nothing() -> None:

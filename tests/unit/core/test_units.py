@@ -39,7 +39,7 @@ def headings(text: str) -> list[str]:
     ("text", "expected"),
     [
         (LOG, LOG.split("\n")),
-        ("id,name\n1,Blue reel\n2,Red reel", ["id,name", "1,Blue reel", "2,Red reel"]),
+        ("0,id\n1,Blue reel\n2,Red reel", ["0,id", "1,Blue reel", "2,Red reel"]),
         ("IS\tIceland\r\nCH\tSwitzerland", ["IS\tIceland", "CH\tSwitzerland"]),
         ("| Day | Hours |\n|---|---|\n| Sunday | closed |", ["| Sunday | closed |"]),
         ("- Saturday: 10 to 14\n- Sunday: closed", ["- Saturday: 10 to 14", "- Sunday: closed"]),
@@ -102,6 +102,31 @@ def test_lines_that_begin_alike_are_rows(lines: list[str]) -> None:
 def test_a_heading_stands_above_what_it_is_about(text: str, expected: list[str]) -> None:
     """It has a mark of one, or a colon at its end, or is a short line without a full stop; items are none."""
     assert headings(text) == expected
+
+
+ROWS = "P3;Usher, late;3,120\nP4;Prompter;none\nP5;Manager;none"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"Grade;Role;Amount\n{ROWS}", ["Grade;Role;Amount"]),
+        ("Grade\tRole\tAmount\nP3\tUsher\t3,120\nP4\tPrompter\t3,700", ["Grade\tRole\tAmount"]),
+        ("id,name\n1,Blue reel\n2,Red reel", ["id,name"]),
+        ("Pool | Price\nNorthbath | 4.20\nLido | 5.50", ["Pool | Price"]),
+        ("Name\tRole\n\nMiller\tConductor\nHayes\tUsher", ["Name\tRole"]),
+        ("Sunday\tclosed\nMonday\t9 to 5\nFriday\t9 to 5", []),
+        ("Sunday;closed;closed\nMonday;9 to 1;2 to 5\nFriday;9 to 1;2 to 5", []),
+        (f"P2;Porter;900\n{ROWS}", []),
+        ("Grade;Role\nUsher, late;3,120\nPrompter;none;9", []),
+        ("Miller;Conductor\nHayes;Usher\nIto;Porter", []),
+    ],
+)
+def test_a_header_names_the_columns_of_a_table(text: str, expected: list[str]) -> None:
+    """It is a row and a heading; what may be data, as a day that is closed, is none."""
+    headers = [unit for unit in units(text) if unit.is_heading]
+    assert [text[unit.start : unit.end] for unit in headers] == expected
+    assert all(unit.is_row for unit in headers)
 
 
 def test_what_a_line_with_a_colon_introduces_is_a_list() -> None:
@@ -175,6 +200,7 @@ def test_units_stand_in_order_without_white_space_around_them(text: str) -> None
         "|a| ",
         "1. a\n",
         "A:\n\n",
+        "a;b\n",
         "a\n==",
     ],
 )

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from worker.cli.documents.passages import Content, Passage
+from worker.core.text.embedded_text import LEVELS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,14 +60,19 @@ def read_html(text: str) -> Content:
 
 
 def _passages(root: Any) -> Iterator[Passage]:
-    """Yield a passage for each heading with what follows it."""
+    """Yield a passage for each heading with what follows it; its section is the way down to it below the page's."""
     section: str | None = None
+    way_down: dict[str, str] = {}
     blocks: list[str] = []
     for tag, block in _blocks(root):
         if tag in _HEADINGS:
             if blocks:
                 yield Passage("\n\n".join(blocks), section=section)
-            section, blocks = _SPACE.sub(" ", block), []
+            heading, blocks = _SPACE.sub(" ", block), []
+            higher = {level: above for level, above in way_down.items() if level < tag}
+            # A first heading of the highest level is the page's title.
+            way_down = {} if tag == "h1" and section is None else {**higher, tag: heading}
+            section = LEVELS.join(way_down.values()) or heading
         blocks.append(block)
     if blocks:
         yield Passage("\n\n".join(blocks), section=section)
@@ -92,6 +98,8 @@ def _blocks(root: Any) -> Iterator[tuple[str, str]]:
         elif node.tag in _BREAKS:
             if entering == (node.tag == "br"):
                 pieces.append(_BREAKS[node.tag])
+            if not entering and {cell.tag for cell in node.iter()} == {"th"}:  # a header stands apart
+                yield from flushed()
         elif node.tag in _BLOCKS:
             yield from flushed()
             preformatted += (1 if entering else -1) * (node.tag == "pre")

@@ -30,7 +30,7 @@ class Passage(NamedTuple):
     Attributes:
         text: as a person copies it; paragraphs have a blank line between them where the file says where they end.
         page: its page, from 1.
-        section: the heading that it stands under.
+        section: the heading that it stands under, below higher ones if the file says which: ``Lathe › Care``.
     """
 
     text: str

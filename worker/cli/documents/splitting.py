@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from worker.cli.documents.passages import Passage
+from worker.core.text.embedded_text import LEVELS
 from worker.core.text.sentences import split_sentences
 
 if TYPE_CHECKING:
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 TOKENS = 256
 """Most tokens of a chunk, where the embedder's window is not smaller."""
 
-_FEWEST_TOKENS = 16
-"""A passage of fewer, such as a heading alone, joins the next one of its page."""
+_LONGEST_NUMBER = 24
+"""Most characters before a heading on its line, such as its number."""
 
 
 def split(passages: Iterable[Passage], count: Count, limit: int = TOKENS) -> Iterator[Passage]:
@@ -33,7 +34,7 @@ def split(passages: Iterable[Passage], count: Count, limit: int = TOKENS) -> Ite
         count: returns the tokens of a text.
         limit: most tokens of a chunk.
     """
-    for text, page, section in _joined(passages, count):
+    for text, page, section in _with_headings(passages):
         spans = [*_pieces(text, count, limit)]
         # With the white space after it, which a tokenizer may count.
         ends = [start for start, _ in spans[1:]] + [len(text)] * bool(spans)
@@ -52,21 +53,30 @@ def split(passages: Iterable[Passage], count: Count, limit: int = TOKENS) -> Ite
             yield Passage(text[start:end], page, section)
 
 
-def _joined(passages: Iterable[Passage], count: Count) -> Iterator[Passage]:
-    """Yield passages, very short ones before the next one of their page."""
-    short = ""
-    previous_passage = Passage("")
+def _with_headings(passages: Iterable[Passage]) -> Iterator[Passage]:
+    """Yield passages, headings without a text of their own before the next passage of their page."""
+    headings: list[str] = []
+    above = Passage("")
     for passage in passages:
-        if short and passage.page != previous_passage.page:
-            yield previous_passage._replace(text=short)
-            short = ""
-        text = f"{short}\n\n{passage.text.strip()}" if short else passage.text.strip()
-        previous_passage = passage
-        short = text if len(text) < _FEWEST_TOKENS * 32 and count(text) < _FEWEST_TOKENS else ""
-        if not short:
-            yield passage._replace(text=text)
-    if short:
-        yield previous_passage._replace(text=short)
+        if headings and passage.page != above.page:
+            yield above._replace(text="\n\n".join(headings))
+            headings = []
+        text = passage.text.strip()
+        if _is_heading(text, passage.section):
+            headings.append(text)
+            above = passage
+        else:
+            yield passage._replace(text="\n\n".join([*headings, text]))
+            headings = []
+    if headings:
+        yield above._replace(text="\n\n".join(headings))
+
+
+def _is_heading(text: str, section: str | None) -> bool:
+    """Return whether a passage is the heading of its section alone, perhaps with a number before it."""
+    words, heading = " ".join(text.split()), " ".join((section or "").rpartition(LEVELS)[2].split())
+    before = len(words) - len(heading)
+    return words.endswith(heading or "\0") and before <= _LONGEST_NUMBER and "\n" not in text[:before]
 
 
 def _pieces(text: str, count: Count, limit: int) -> Iterator[Span]:

@@ -15,11 +15,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from worker.core.citations.statements import read_statements, without_marker
 from worker.core.ranking.bm25 import idf, scores
 from worker.core.text.codes import codes, named
+from worker.core.text.embedded_text import LEVELS
 from worker.core.text.terms import search_terms
 from worker.core.text.units import units
 from worker.core.text.words import WORD
@@ -53,10 +55,12 @@ INTRODUCTION = 0.5
 """Share of the question's weight from which a heading that has it makes the rows below it answers."""
 
 FEWEST_WORDS, FEWEST_IN_ROWS = 3, 2
-"""Fewest words of a quoted sentence, and of a row; what has fewer is a fragment."""
+"""Fewest words of a quoted sentence, and of a row or one with a number; what has fewer is a fragment."""
 
 UNSEEN_SENTENCES = 10
 """Sentences without any term that count beside those of the sources: of one sentence alone no term would be rare."""
+
+_DIGIT = re.compile(r"\d")
 
 _PLACES = 12
 """Decimal places of a score: the last bit of a logarithm may differ between machines."""
@@ -220,16 +224,18 @@ def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]
 def _says_enough(sentence: _Sentence) -> bool:
     # A sentence without spaces is one word, and each sign of it a term.
     words = max(len(WORD.findall(sentence.text)), len(sentence.terms))
-    return words >= (FEWEST_IN_ROWS if sentence.paragraph is None else FEWEST_WORDS)
+    is_value = sentence.paragraph is None or _DIGIT.search(sentence.text)  # such as "180 mm."
+    return words >= (FEWEST_IN_ROWS if is_value else FEWEST_WORDS)
 
 
 def _sentences(index: int, source: Source, asked_codes: AbstractSet[Code] = frozenset()) -> Iterator[_Sentence]:
+    own_headings = {source.title, (source.heading or "").rpartition(LEVELS)[2]}
     for place, unit in enumerate(units(source.text)):
         line = source.text[unit.start : unit.end]
         text = without_marker(line)
         paragraph = None if unit.is_row else unit.paragraph
         is_sentence = unit.is_whole and not unit.is_row
-        is_heading = unit.is_heading or (line in {source.title, source.heading} and not is_sentence)
+        is_heading = unit.is_heading or (line in own_headings and not is_sentence)
         content = frozenset(search_terms(text)).union(map("".join, named(text, asked_codes)))
         yield _Sentence(index, place, paragraph, text, content, unit.is_whole, is_heading)
 
@@ -239,24 +245,31 @@ def _scored(sentences: Iterable[_Sentence], heading: str, weights: Mapping[str, 
     above = weights.keys() & search_terms(heading)
     weight_above = _weight(above, weights)
     everything = _weight(weights, weights) or 1.0
-    terms_before, is_introduced = frozenset[str](), False
-    for sentence in sentences:
-        shared = sentence.terms & weights.keys()
-        is_row = sentence.paragraph is None
-        if sentence.is_heading:
-            terms_before, is_introduced = shared, True
-            continue
-        beside = weight_above - _weight(shared & above, weights) + _weight(terms_before - shared - above, weights)
-        # A title alone says nothing of one sentence rather than another, nor a sentence before rows of one row.
-        is_listed = is_introduced and _weight(terms_before, weights) >= INTRODUCTION * everything
-        is_meant = bool(shared or (terms_before and not is_row) or is_listed)
-        weight = _weight(shared, weights) + beside / 2 if is_meant else 0.0
-        relevance = round(weight / everything, _PLACES)
-        score = (relevance + 1 / (2 * (1 + sentence.source))) * (1.0 if sentence.is_whole else 0.5)
-        adds = bool(shared or is_listed) and sentence.is_whole and relevance >= LEAST_RELEVANCE
-        yield replace(sentence, relevance=relevance, score=round(score, _PLACES), adds=adds)
-        if not is_row:
-            terms_before, is_introduced = shared, False
+    terms_before, is_introduced, is_below_heading = frozenset[str](), False, False
+    for are_rows, run in groupby(sentences, lambda sentence: sentence.paragraph is None and not sentence.is_heading):
+        run_sentences = [*run]
+        # Of rows of which one has a word of the question that their heading lacks, the others answer nothing.
+        own = weights.keys() - terms_before - above
+        has_own = are_rows and any(sentence.terms & own for sentence in run_sentences)
+        for sentence in run_sentences:
+            shared = sentence.terms & weights.keys()
+            if sentence.is_heading:
+                is_header = sentence.paragraph is None and is_below_heading
+                terms_before = shared | terms_before if is_header else shared
+                is_introduced = is_below_heading = True
+                continue
+            is_below_heading = False
+            beside = weight_above - _weight(shared & above, weights) + _weight(terms_before - shared - above, weights)
+            # A title alone says nothing of one sentence rather than another, nor a sentence before rows of one row.
+            is_listed = is_introduced and not has_own and _weight(terms_before, weights) >= INTRODUCTION * everything
+            is_meant = bool(shared or (terms_before and not are_rows) or is_listed)
+            weight = _weight(shared, weights) + beside / 2 if is_meant else 0.0
+            relevance = round(weight / everything, _PLACES)
+            score = (relevance + 1 / (2 * (1 + sentence.source))) * (1.0 if sentence.is_whole else 0.5)
+            adds = bool(shared or is_listed) and sentence.is_whole and relevance >= LEAST_RELEVANCE
+            yield replace(sentence, relevance=relevance, score=round(score, _PLACES), adds=adds)
+            if not are_rows:
+                terms_before, is_introduced = shared, False
 
 
 def _weight(of: Iterable[str], weights: Mapping[str, float]) -> float:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+LEVELS = " › "
+"""Between the headings of a section that says the way down to it: ``Lathe › Maximum speed``."""
+
 
 def under_headings(text: str, values: Sequence[Any]) -> str:
     r"""Join a text to the values of columns such as page and section titles; a list is one heading.

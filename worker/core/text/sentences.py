@@ -21,14 +21,16 @@ def words_in(text: str) -> tuple[str, ...]:
 MONTHS = words_in("January February March April May June July August September October November December")
 MONTH_FORMS = frozenset(form for month in MONTHS for form in (month.lower(), month[:3].lower())) | {"sept"}
 _ABBREVIATIONS = words_in(
-    "dr mr mrs ms prof st jr sr e.g eg i.e ie cf vs approx ca dept est ltd al resp incl viz z.b d.h u.a bzw"
+    "dr mr mrs prof st med e.g eg i.e ie cf vs approx ca dept est ltd al resp incl viz z.b d.h u.a bzw"
 )
+_TITLES = words_in("Rev Gen Col Capt Maj Gov Sen Hon Co")
+"""Abbreviations with a vowel before a name, other words with a small letter."""
 _BEFORE_NUMBERS = words_in(
-    "c no nos p pp fig figs vol ch sec art eq ref jan feb mar apr jun jul aug sep sept oct nov dec"
+    "c no nos p pp fig figs vol ch sec art para eq ref jan feb mar apr jun jul aug sep sept oct nov dec"
 )
 """Abbreviations before a number, words elsewhere."""
 _BEGINNINGS = words_in("a an the if in on at no not for with from when it he she they we i you this that these those")
-"""After these a single capital is no initial."""
+"""Before these the stop after a capital, a title or letters without a vowel ends a sentence."""
 
 _BREAK = re.compile(
     r"""
@@ -42,16 +44,21 @@ _BREAK = re.compile(
     """,
     re.VERBOSE | re.MULTILINE,
 )
-_NEXT = re.compile(r"\s*+(\S?)(\w*+)")
+_NEXT = re.compile(r"\s*+(\S?)(\w*+)(-[\w-]*+)?")
+_DIGIT = re.compile(r"\d")
 _LAST_WORD = re.compile(r"(?:\A|\s|[(\[\"'“‘])([\w.]+)\Z")
+_INITIALS = re.compile(r"(?>(?:[^\W\d_]\.)*)[^\W\d_]")
+# Sgt, Lt, Mt, Str; units are in small letters or after a number, acronyms in capitals.
+_VOWELLESS = re.compile(r"[B-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,3}")
 _LOOK_BACK = 16
 
 
 def split_sentences(text: str) -> Iterator[Span]:
     """Yield the places of the sentences of a text, without the white space around them, in time linear in the text.
 
-    A full stop ends none after an abbreviation, an initial or an ordinal before a month, inside a number, or
-    before a small letter. Headings, table rows and list items end where they end; a new line alone ends none.
+    A full stop ends none after an abbreviation, an initial or an ordinal before a month, inside a number, or before a
+    small letter that begins no code (`err-77c`). Headings, table rows and list items end where they end; a new line
+    alone ends none.
 
     >>> text = "Dr. Groß measured 0.5 kHz on 3. May, e.g. twice. It hums!"
     >>> [text[start:end] for start, end in split_sentences(text)]
@@ -78,8 +85,9 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
 def _ends_sentence(text: str, match: re.Match[str]) -> bool:
     """Return whether a stop is the end of a sentence, by what stands before and after it."""
     following = _NEXT.match(text, match.end())
-    first_sign, rest = following.groups() if following else ("", "")
-    if cased(first_sign).islower():
+    first_sign, rest, tail = following.groups("") if following else ("", "", "")
+    is_numbered = bool(_DIGIT.search(first_sign + rest + tail))
+    if cased(first_sign).islower() and not is_numbered:
         return False
     if match["stop"] != ".":
         return True
@@ -88,12 +96,14 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
         return True
     word, following_word = last_word[1], (first_sign + rest).casefold()
     at = match.start() - len(word)
-    if word.casefold() in _ABBREVIATIONS or (word.casefold() in _BEFORE_NUMBERS and first_sign.isdigit()):
+    if word.casefold() in _ABBREVIATIONS or (word.casefold() in _BEFORE_NUMBERS and is_numbered):
         return False
     if word.isdecimal():
         ordinal = len(word) <= len("31") and following_word in MONTH_FORMS
         return at > 0 and text[at - 1] != "\n" and not ordinal
-    # "J. S. Bach" and "J. A. Hobson", but not "9 V. The ..." and "Room A. Twenty ...".
-    initial = len(word) == 1 and word.isupper() and not text[max(0, at - 2) : at].strip().isdigit()
+    # "J. S. Bach", "U.S. Air Force" and "Lt. Hayes", but not "9 V. The ...", "Room A. Twenty ..." and "in Hz. The ...".
+    is_initial = word.isupper() and bool(_INITIALS.fullmatch(word))
+    is_short = is_initial or word in _TITLES or bool(_VOWELLESS.fullmatch(word))
+    is_unit = text[max(0, at - 2) : at].strip().isdigit()
     is_next_initial = len(first_sign + rest) == 1 and following is not None and text.startswith(".", following.end())
-    return not initial or (following_word in _BEGINNINGS and not is_next_initial)
+    return not is_short or is_unit or (following_word in _BEGINNINGS and not is_next_initial)

@@ -12,7 +12,7 @@ from worker.core.text.terms import UNSPACED
 from worker.core.text.unicode_data import cased, known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from worker.core.text.spans import Span
 
@@ -36,6 +36,7 @@ _LEADERS = re.compile(r"\.{4}|(?:\.[ \u00a0]){3}\.|…{2}")
 _AFTER_STOPS = " \t\"'”’»)]」』*_"
 _STOPS = tuple(".!…。！।۔።")
 _COLONS = (":", "：")
+_DELIMITERS = "\t;|,"
 _DIGITS, _LETTERS = re.compile(r"\d++"), re.compile(r"[^\W\d_]++")
 
 
@@ -47,7 +48,8 @@ class Unit(NamedTuple):
         paragraph: where the paragraph or the line begins that it is a part of.
         is_row: whether it is an item, or a row of a table, a list or a log: complete without a full stop.
         is_whole: False of what ends without a full stop or begins in the middle, and of questions; rows are whole.
-        is_heading: whether it only says what the units after it are about, as a heading or an introduction does.
+        is_heading: whether it only says what the units after it are about, as a heading or an introduction does. What
+            is a row, too, names the columns of a table.
     """
 
     start: int
@@ -66,7 +68,8 @@ def units(text: str) -> Iterator[Unit]:
     unit, and they are rows if most have no full stop at the end. Elsewhere only a line of at most half the width does.
 
     A heading has a mark of one, ends with a colon, or is a line without a full stop above other text. What follows a
-    colon line by line is a list: its lines are rows.
+    colon line by line is a list: its lines are rows. The header of a table stands above a line of dashes, or alone with
+    tabs in it, or is the only row without a digit among most that have one.
 
     >>> text = "A chunk that\nis wrapped. It hums.\n\n# Opening hours\nMonday\t9 to 5\nSunday\tclosed"
     >>> [text[unit.start : unit.end] for unit in units(text) if not unit.is_heading]
@@ -82,7 +85,7 @@ def units(text: str) -> Iterator[Unit]:
         is_item = is_numbered[i + 1] and (is_numbered[i] or is_numbered[i + 2])
         pieces = [*_pieces(text, *block, is_item=is_item or bool(_BULLET.match(text, *block)))]
         if following and _DELIMITER.match(text, *following):
-            pieces = [piece._replace(kind="heading") for piece in pieces]
+            pieces = [piece._replace(kind="header") for piece in pieces]
         for piece in pieces:
             is_last = piece is pieces[-1]
             spans = [
@@ -119,8 +122,10 @@ def _unit(text: str, span: Span, piece: _Piece, *, is_line: bool, is_above: bool
         if _LABELLED.search(unit_text):
             kind = "row"
         elif is_above and len(unit_text) <= LONGEST_HEADING:
-            kind = "heading"
-    return Unit(*span, piece.start, kind == "row", kind == "row" or (kind == "prose" and is_closed), kind == "heading")
+            kind = "header" if "\t" in unit_text else "heading"
+    is_row = kind in {"row", "header"}
+    is_whole = is_row or (kind == "prose" and is_closed)
+    return Unit(*span, piece.start, is_row, is_whole, kind in {"heading", "header"})
 
 
 class _Piece(NamedTuple):
@@ -128,7 +133,7 @@ class _Piece(NamedTuple):
 
     start: int
     end: int
-    kind: Literal["prose", "row", "heading"]
+    kind: Literal["prose", "row", "heading", "header"]
 
 
 def _pieces(text: str, start: int, end: int, *, is_item: bool) -> Iterator[_Piece]:
@@ -145,14 +150,38 @@ def _pieces(text: str, start: int, end: int, *, is_item: bool) -> Iterator[_Piec
     could_hold_more = [_could_hold_more(text, *pair, width) for pair in pairwise(lines)]
     are_apart = 2 * sum(could_hold_more) >= len(lines) - 1 > 0
     are_rows = are_apart and 2 * sum(_is_closed(text[slice(*line)]) for line in lines) < len(lines)
+    has_header = are_rows and _has_header([text[slice(*line)] for line in lines])
     first_line = 0
     for i, (line_start, line_end) in enumerate(lines):
         is_short = 2 * (line_end - line_start) <= width
         if are_apart or line_end == lines[-1][1] or (is_short and could_hold_more[i]):
             piece = lines[first_line][0], line_end
-            if not _LEADERS.search(text, *piece):
+            if has_header and not i:
+                yield _Piece(*piece, "header")
+            elif not _LEADERS.search(text, *piece):
                 yield _Piece(*piece, "row" if are_rows or (is_item and not first_line) else "prose")
             first_line = i + 1
+
+
+def _has_header(lines: Sequence[str]) -> bool:
+    """Return whether the first of some rows names their columns: words that differ, above as many cells with digits.
+
+    Two cells between which a tab or a comma with a space stands may as well be data.
+
+    >>> _has_header(["id;name", "1;Reel", "2;Tape"]), _has_header(["Sunday, closed", "Monday, 9-5", "Friday, 9-5"])
+    (True, False)
+    """
+    header, *rows = lines
+    delimiter = next((sign for sign in _DELIMITERS if sign in header), "\t")
+    cells = [cell.strip() for cell in header.split(delimiter)]
+    are_cells = header.count(delimiter) > 1 or delimiter in ";|" or (delimiter == "," and ", " not in header)
+    return (
+        are_cells
+        and len({*cells}) == len(cells) > 1 < len(rows)
+        and not _DIGITS.search(header)
+        and all(row.count(delimiter) == len(cells) - 1 for row in rows)
+        and 2 * sum(bool(_DIGITS.search(row)) for row in rows) > len(rows)
+    )
 
 
 def _is_closed(text: str) -> bool:

@@ -75,8 +75,9 @@ def _with_headings(passages: Iterable[Passage]) -> Iterator[Passage]:
 def _is_heading(text: str, section: str | None) -> bool:
     """Return whether a passage is the heading of its section alone, perhaps with a number before it."""
     words, heading = " ".join(text.split()), " ".join((section or "").rpartition(LEVELS)[2].split())
-    before = len(words) - len(heading)
-    return words.endswith(heading or "\0") and before <= _LONGEST_NUMBER and "\n" not in text[:before]
+    number_length = len(words) - len(heading)
+    has_place = number_length <= _LONGEST_NUMBER and "\n" not in text[:number_length]
+    return words.endswith(heading or "\0") and has_place
 
 
 def _pieces(text: str, count: Count, limit: int) -> Iterator[Span]:

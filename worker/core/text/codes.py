@@ -90,9 +90,9 @@ def _stands_at(code: Code, i: int, places: list[tuple[str, int, int]], text: str
     )
 
 
-def _extends(places: list[tuple[str, int, int]], text: str, left: int, beside: int, code: Code) -> bool:
-    """Return whether the piece at ``beside``, joined at ``left`` to the next one, makes a code longer."""
-    piece, join = places[beside][0], text[places[left][2] : places[left + 1][1]]
+def _extends(places: list[tuple[str, int, int]], text: str, end: int, beside: int, code: Code) -> bool:
+    """Return whether the piece at ``beside``, joined after ``end`` to the next one, makes a code longer."""
+    piece, join = places[beside][0], text[places[end][2] : places[end + 1][1]]
     if join not in _CONTINUES:
         return False
     is_script = piece.isascii() or not all(part.isascii() for part in code)

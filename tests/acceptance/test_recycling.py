@@ -113,9 +113,7 @@ def test_a_job_that_waits_for_a_process_is_not_counted_when_its_worker_dies(
     tmp_path: Path,
 ) -> None:
     """Only the job that had begun when the whole worker was killed is counted."""
-    environment = worker_environment(
-        SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__PREFETCH_MULTIPLIER="4", WORKER__MAX_DELIVERIES="1"
-    )
+    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__MAX_DELIVERIES="1")
     with celery_worker(environment, tmp_path / "first.log", "--concurrency=1") as worker:
         begun = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(admin) == 1)

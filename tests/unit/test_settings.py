@@ -333,3 +333,14 @@ def test_a_larger_message_may_hold_as_much_more(make_settings: Callable[..., Any
     assert (shipped.bounds, shipped.max_values) == (small.bounds, small.max_values) == (Bounds(), MAX_VALUES)
     assert (double.bounds.max_string, double.bounds.max_list) == (2_000_000, 20_000)
     assert double.max_values == 2 * MAX_VALUES
+
+
+def test_settings_of_older_versions_have_no_effect(make_settings: Callable[..., Any]) -> None:
+    """A settings file that names them goes on working while workers are replaced."""
+    older = {
+        "transport": "reliable",
+        "prefetch_multiplier": 2,
+        "visibility_timeout_seconds": 900,
+        "process_claims": True,
+    }
+    assert make_settings(worker=older) == make_settings()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -292,6 +292,10 @@ ControlCommand = Literal[
 """Commands of Celery's remote control that a worker refuses unless its settings name them."""
 
 
+_WITHOUT_EFFECT = {"transport", "prefetch_multiplier", "visibility_timeout_seconds", "process_claims"}
+"""Settings of older versions, ignored: a process claims what it begins, and its list is tidied up when it is gone."""
+
+
 class WorkerSettings(Section):
     """Settings of Celery.
 
@@ -333,6 +337,13 @@ class WorkerSettings(Section):
     send_task_events: bool = True
     remote_control: list[ControlCommand] = []
     soft_shutdown_seconds: float = Field(30.0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_those_of_before(cls, values: Any) -> Any:
+        if isinstance(values, dict):
+            return {name: value for name, value in values.items() if name not in _WITHOUT_EFFECT}
+        return values
 
     @model_validator(mode="after")
     def _limits_nest(self) -> WorkerSettings:

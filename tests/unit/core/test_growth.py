@@ -16,12 +16,14 @@ from worker.core.citations.labels import classify
 from worker.core.citations.quoting import QuotedChunk, check_quote
 from worker.core.citations.quoting.differences import Difference, Pair, merged
 from worker.core.citations.quoting.reading import Reading
+from worker.core.prompting.evidence import missing_codes
 from worker.core.text.sentences import split_sentences
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 UNITS = {
+    "pieces of a code": "a1",
     "marks": "\u0315\u0300",
     "words with marks": "a" + "\u0315\u0300" * 40 + " ",
     "letters that are taken apart": "\u0344\u0f73",
@@ -89,6 +91,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "find_disagreements": lambda text: find_disagreements(records(text)),
     "find_conflicts": lambda text: find_conflicts(records(text)),
     "classify": lambda text: classify(text, {"S1": "sha256:1"}),
+    "missing_codes": lambda text: missing_codes(text, [text]),
 }
 
 

@@ -22,6 +22,8 @@ Code = tuple[str, ...]
 
 MOST = 16
 """Codes of a text that are looked for: each costs time over every source."""
+MOST_PIECES = 16
+"""Pieces of a code; a run of more is none, because each of its pieces costs time at each place of a source."""
 
 # Latin, Greek, Cyrillic. In other scripts endings or whole sentences follow without a blank.
 _LETTERS = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u03ff\u0400-\u04ff"
@@ -38,7 +40,7 @@ _NO_NAMES = STOP_WORDS | {"ad", "bc", "ce", "bce", "am", "pm", "usd", "eur", "gb
 """Words in capitals before a number that are no code with it."""
 
 _PIECE = re.compile(rf"[{_LETTERS}]+|[^\W\d_{_LETTERS}]+|\d+")
-_JOINS = re.compile(r"[._/:-]?+| ")
+_JOINS = re.compile(r"[._/:-]*+| ")
 _CONTINUES = {"", "-", ".", "_"}
 _LONGEST_SUFFIX = 2
 """Letters of a piece that makes a code a longer one, as B in `E-401-B`; a word joined to a code does not."""
@@ -54,7 +56,8 @@ def codes(text: str) -> frozenset[Code]:
     runs = [run for run in _RUN.findall(text) if _IS_CODE.match(run) and not _DATES_AND_AMOUNTS.fullmatch(run)]
     if text != text.upper():
         runs += [" ".join(match) for match in _CAPITALS.findall(text) if match[0].casefold() not in _NO_NAMES]
-    return frozenset(islice(dict.fromkeys(_pieces(run) for run in runs), MOST))
+    short_enough = dict.fromkeys(code for code in map(_pieces, runs) if len(code) <= MOST_PIECES)
+    return frozenset(islice(short_enough, MOST))
 
 
 def named(text: str, asked_codes: Iterable[Code]) -> frozenset[Code]:

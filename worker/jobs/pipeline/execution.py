@@ -107,20 +107,24 @@ class Executor:
             # Without sources no model is called, so none can invent an answer.
             return QueryResponse("empty", package=package), Answerer(self.provider, self.name)
         bill = Bill(self._prices)
+        missing = self._missing(package, sources)
+        package = _warned(package, missing)
         try:
-            text, answerer = self._say(package, sources, mode, owner, bill)
+            if self._model is None:
+                text, answerer = self._extract(package, sources, mode, names_all=not missing)
+            else:
+                text, answerer = self._say(self._model, package, owner, bill)
         except UnknownAnswer:
             raise
         except MODEL_FAILED as error:
             if package.request.require_model:
                 raise Unavailable(error.message) from None
             package = _without_model(package, error)
-            text, answerer = self._extract(package, sources, mode)
+            text, answerer = self._extract(package, sources, mode, names_all=not missing)
         texts = {label: _text_of(found) for label, found in sources.items()}
         report = check_answer(text, texts, self._accepted)
         models = {**package.trace.models, "language_model": f"{answerer.provider} {answerer.name}"}
-        warnings = (*package.trace.warnings, *self._missing(package, sources))
-        trace = dataclasses.replace(package.trace, models=models, warnings=warnings)
+        trace = dataclasses.replace(package.trace, models=models)
         package = dataclasses.replace(package, costs=(*package.costs, *bill.entries), trace=trace)
         headings = Headings(text) if mode.sections else None
         response = QueryResponse(
@@ -150,17 +154,8 @@ class Executor:
         )
         return dataclasses.replace(response, citations=citations)
 
-    def _say(
-        self,
-        package: ContextPackage,
-        sources: Mapping[str, Candidate | RemoteSource],
-        mode: ModeSettings,
-        owner: str,
-        bill: Bill,
-    ) -> tuple[str, Answerer]:
+    def _say(self, model: LanguageModel, package: ContextPackage, owner: str, bill: Bill) -> tuple[str, Answerer]:
         request = package.request
-        if self._model is None:
-            return self._extract(package, sources, mode)
         key = prompt_cache_key(owner, self.provider, self.name, request.mode, package.conversation_id)
         prompt = Prompt(
             package.starting_prompt or "",
@@ -171,19 +166,24 @@ class Executor:
             seed=request.seed,
             temperature=request.temperature,
         )
-        reply = self._model.complete(prompt, bill.of("synthesis"))
+        reply = model.complete(prompt, bill.of("synthesis"))
         return reply.text, Answerer(self.provider, self.name, reply.response_id)
 
     def _extract(
-        self, package: ContextPackage, sources: Mapping[str, Candidate | RemoteSource], mode: ModeSettings
+        self,
+        package: ContextPackage,
+        sources: Mapping[str, Candidate | RemoteSource],
+        mode: ModeSettings,
+        *,
+        names_all: bool,
     ) -> tuple[str, Answerer]:
-        """Return an answer of the sources' own sentences."""
+        """Return an answer of the sources' own sentences, doubtful if they do not name all codes of the question."""
         shown = [
             LabelledSource(label, i, source_of(found, self._paths)) for i, (label, found) in enumerate(sources.items())
         ]
         answerer = Answerer(Extractive.provider, Extractive.name)
         questions = [package.request.question, *filter(None, [package.trace.conversation])]
-        is_near = not self._missing(package, sources) and self._is_near(package, questions, shown, [*sources.values()])
+        is_near = names_all and self._is_near(package, questions, shown, [*sources.values()])
         if is_near is not False:
             said = _said(questions, shown, with_code=mode.show_context, is_near=is_near is True)
             if said != extractive.NO_ANSWER:
@@ -286,6 +286,12 @@ def _similarities(package: ContextPackage, sources: Sequence[Candidate | RemoteS
             similar.append(one.similarity)
         similarities.append(max(similar, default=-1.0))
     return similarities if any(one > -1.0 for one in similarities) else None
+
+
+def _warned(package: ContextPackage, warnings: Sequence[str]) -> ContextPackage:
+    """Return a package with further warnings."""
+    trace = dataclasses.replace(package.trace, warnings=(*package.trace.warnings, *warnings))
+    return dataclasses.replace(package, trace=trace)
 
 
 def _without_model(package: ContextPackage, error: RetrievalError) -> ContextPackage:

@@ -55,7 +55,10 @@ def test_a_source_without_the_code_that_is_asked_for_is_no_evidence(question: st
         "Ticket INC-4712, INC-47110, INC-4711-B, step 4711, x0x6C790, 110.20.30.40, 4.2.20, 14.2.2, VLAN 1220, "
         "2024-01181, АБ-190: the printer jams."
     )
-    named = "Ticket INC/4711, 0x6c79, 10.20.30.40/24, v4.2.2, https://a.example/b/42, vlan-122, 2024-0118, аб 19: the printer jams."
+    named = (
+        "Ticket INC/4711, 0x6c79, 10.20.30.40/24, v4.2.2, https://a.example/b/42, vlan-122, 2024-0118, аб 19: "
+        "the printer jams."
+    )
     assert evidence([question], [near, near], [0.9, 0.9]) == -1
     assert evidence([question, f"INC-4712? {question}"], [near], [0.9]) == -1
     assert evidence([question], [near, named], [0.9, 0.5]) == evidence([question], [named, near], [0.5, 0.1]) > 0

@@ -26,6 +26,11 @@ export interface BuildCitations {
   principal_token?: string;
   /** record the job under this name. */
   run?: RunRef;
+  /**
+   * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
+   * that has not replayed it is searched.
+   */
+  min_lsn?: string;
   /** the chunks that were used, in their order. */
   records?: CitedChunk[];
   /** instead: a recorded run with these chunks. */
@@ -534,6 +539,11 @@ export interface PinnedReplay {
   principal_token?: string;
   /** record the job under this name. */
   run?: RunRef;
+  /**
+   * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
+   * that has not replayed it is searched.
+   */
+  min_lsn?: string;
   /** the chunks, in this order; the 64 hex digits, with or without `sha256:`. */
   required_chunk_hashes?: string[];
   /** instead: several recorded runs, each answered as if alone. */
@@ -762,6 +772,11 @@ export interface RecordFeedback {
   principal_token?: string;
   /** the caller's run; with `step`, only what was recorded under it. `reuse` changes nothing. */
   run: RunRef;
+  /**
+   * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
+   * that has not replayed it is searched.
+   */
+  min_lsn?: string;
   /** hashes of chunks that were used. */
   used?: string[];
   /** hashes of chunks that were not used; a hash in both lists was used. */
@@ -868,6 +883,11 @@ export interface RetrieveHybrid {
   principal_token?: string;
   /** record the job under this name. */
   run?: RunRef;
+  /**
+   * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
+   * that has not replayed it is searched.
+   */
+  min_lsn?: string;
   /** the user's query. */
   query: string;
   /**
@@ -928,6 +948,11 @@ export interface RetrieveTopK {
   principal_token?: string;
   /** record the job under this name. */
   run?: RunRef;
+  /**
+   * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
+   * that has not replayed it is searched.
+   */
+  min_lsn?: string;
   /**
    * As many finite numbers as the corpus has dimensions, 768 by default: a list, or base64 of little-endian float32.
    * Any norm but zero; scaled to unit length before use.
@@ -998,6 +1023,11 @@ export interface RunPipeline {
   principal_token?: string;
   /** record the job under this name. */
   run?: RunRef;
+  /**
+   * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
+   * that has not replayed it is searched.
+   */
+  min_lsn?: string;
   /** the question. */
   question?: string;
   /** a mode of the worker's settings; default the first. */

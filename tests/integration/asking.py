@@ -28,7 +28,8 @@ def asker(user: str, **claims: str) -> Principal:
 def ask(engine: Engine, user: str | Principal | None = "alice", **fields: Any) -> dict[str, Any]:
     """The answer to a job; its JSON is what the contract says."""
     principal = asker(user) if isinstance(user, str) else user
-    answer = engine.pipeline_jobs.answer(parse_job(RunPipeline, fields), JobContext(lambda: principal, "t1"))
+    job = parse_job(RunPipeline, fields)
+    answer = engine.pipeline_jobs.answer(job, JobContext(lambda: principal, "t1", min_lsn=job.min_lsn))
     PipelineAnswer.model_validate(json.loads(json.dumps(answer)))
     return answer
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,24 @@ def test_a_connection_that_ends_leaves_no_answer_but_no_error(one_connection: Da
     assert answers[1:] == [None, None]
     assert answers[0] in (None, [[("alice", "on")]])
     assert one_connection.read(who("dora"), [(WHO, {})], corpora=()) == [[("dora", "on")]]
+
+
+def test_a_job_whose_min_lsn_is_not_replayed_has_no_answer(one_connection: Database) -> None:
+    of_min_lsn = [
+        read("alice", WHO)._replace(principal=dataclasses.replace(who("alice"), min_lsn=min_lsn))
+        for min_lsn in ("0/1", "FFFFFFFF/0")
+    ]
+    answers = one_connection.read_each([*of_min_lsn, read("bob", WHO)], 5)
+    assert answers == [[[("alice", "on")]], None, [[("bob", "on")]]]
+
+
+def test_a_job_waits_for_its_min_lsn(engine: Engine, settings: Settings) -> None:
+    """Delivered as a backend sends it, alone and in a bundle: it is tried again later."""
+    answers = tasks.register(Celery(set_as_current=False), settings, lambda: engine, Metrics(settings.metrics))
+    job = {"query_embedding": QUERY, "principal": {"user_id": "alice"}, "min_lsn": "FFFFFFFF/0"}
+    delivered = [DeliveredJob("retrieve_top_k", task_id, [job], {}, {}) for task_id in ("job-1", "job-2")]
+    assert answers.together.answer(delivered) == {}
+    assert answers.outcome(delivered[0], time.perf_counter()).state == "RETRY"
 
 
 def prepared(engine: Engine, name: str, **fields: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import tempfile
 import time
 from pathlib import Path
@@ -127,16 +128,16 @@ def search_side(clock: Clock) -> Iterator[Callable[[Settings], Standby]]:
 
 def search(engine: Engine, user: str | None = "alice", **fields: Any) -> dict[str, Any]:
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, "k": 12, **fields})
-    return engine.retrieval.top_k(job, JobContext(lambda: asker(user) if user else None))
+    return engine.retrieval.top_k(job, JobContext(lambda: asker(user) if user else None, min_lsn=job.min_lsn))
 
 
 def replay(engine: Engine, user: str = "alice", **fields: Any) -> dict[str, Any]:
     return engine.replay.pinned(parse_job(PinnedReplay, fields), JobContext(lambda: asker(user)))
 
 
-def hybrid(engine: Engine, user: str = "alice") -> dict[str, Any]:
-    job = parse_job(RetrieveHybrid, {"query": HUM, "searches": [{"corpus": "documents", "top_k": 9}]})
-    return engine.hybrid.retrieve(job, JobContext(lambda: asker(user)))
+def hybrid(engine: Engine, user: str = "alice", **fields: Any) -> dict[str, Any]:
+    job = parse_job(RetrieveHybrid, {"query": HUM, "searches": [{"corpus": "documents", "top_k": 9}], **fields})
+    return engine.hybrid.retrieve(job, JobContext(lambda: asker(user), min_lsn=job.min_lsn))
 
 
 def texts(chunks: list[dict[str, Any]]) -> dict[str, str]:
@@ -271,6 +272,53 @@ def test_a_revoked_right_ends_on_the_standby_once_it_gets_there(
     assert "missing" in {pin["verdict"] for pin in replay(engine, "bob", run=RUN)["pins"]}
     both.catch_up()
     assert search(engine, "bob")["chunks"] != before["chunks"]
+
+
+# --- min_lsn ------------------------------------------------------------------------------------
+
+
+def test_no_right_revoked_before_min_lsn_is_shown(both: Pair, start: Callable[[Settings], Engine]) -> None:
+    """By no task that searches; the standby goes on to answer jobs that ask for less."""
+    engine = start(both.settings(standby=WHOLE_DAY))
+
+    def ids_of(**min_lsn: str) -> list[set[str]]:
+        pipeline = ask_pipeline(engine, user="bob", question=HUM, mode="grounded", **min_lsn)
+        chunk_lists = [
+            search(engine, "bob", **min_lsn)["chunks"],
+            hybrid(engine, "bob", **min_lsn)["results"]["documents"]["chunks"],
+            pipeline["package"]["candidates"],
+        ]
+        return [{chunk["chunk_id"] for chunk in chunks} for chunks in chunk_lists]
+
+    before = ids_of()
+    both.hold_back()
+    own = both.primary.execute(
+        "SELECT array_agg(c.id) FROM document_chunks AS c JOIN documents AS d ON d.id = c.document_id"
+        " WHERE d.owner_id = 'bob' AND d.visibility = 'private'"
+    )
+    both.write("UPDATE documents SET owner_id = 'x' WHERE owner_id = 'bob'")
+    position = both.primary.execute("SELECT pg_current_wal_lsn()")
+    assert all(ids & {*own} for ids in before)
+    assert not any(ids & {*own} for ids in ids_of(min_lsn=position))
+    assert ids_of() == before
+
+
+def test_a_standby_that_has_replayed_min_lsn_answers(both: Pair, search_side: Callable[[Settings], Standby]) -> None:
+    reads = search_side(both.settings(standby=WHOLE_DAY))
+    both.hold_back()
+    both.write(EDITED)
+    principal = dataclasses.replace(asker("alice"), min_lsn=both.primary.execute("SELECT pg_current_wal_lsn()"))
+    assert reads.read(principal, IN_RECOVERY) == [[(False,)]]
+    both.catch_up()
+    assert reads.read(principal, IN_RECOVERY) == [[(True,)]]
+
+
+def test_a_position_that_no_server_has_replayed_is_waited_for(both: Pair, start: Callable[[Settings], Engine]) -> None:
+    """As after a failover that lost writes: no server is searched, and the queue tries the job again."""
+    engine = start(both.settings(standby=WHOLE_DAY))
+    for ask in (search, hybrid):
+        with pytest.raises(Unavailable, match="min_lsn: no server"):
+            ask(engine, min_lsn="FFFFFFFF/0")
 
 
 def test_a_role_that_sees_past_the_policies_there_is_refused(

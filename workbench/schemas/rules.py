@@ -37,7 +37,7 @@ CLAIMS = tuple(PrincipalSettings().settings)
 
 _SPACES = "".join(map(chr, WHITE_SPACE))
 _NOT_BLANK = {"pattern": f"^[{_SPACES}]*[^{_SPACES}]"}
-_BESIDE_RESUME = ["principal", "principal_token", "require_model", "resume", "stop_after"]
+_BESIDE_RESUME = ["min_lsn", "principal", "principal_token", "require_model", "resume", "stop_after"]
 
 
 _CITATION: Schema = {

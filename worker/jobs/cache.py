@@ -151,6 +151,7 @@ class ResultCache:
             "task": task,
             "asked": dict(job_fields),
             "caller": caller.settings,
+            "min_lsn": caller.min_lsn,
             "corpora": list(bounds.room),
             "readings": [asdict(self._corpora.get(name).statements.reading) for name in bounds.room],
             "state": state,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +28,20 @@ class JobContext:
         identify: returns the caller, None for a job without one; called at most once, on first use.
         task_id: Celery's id: the same when the message is redelivered.
         report: called with a stage, the amount done, and the total.
+        min_lsn: see `Principal`; of a job without a caller, too.
     """
 
     def __init__(
-        self, identify: Callable[[], Principal | None], task_id: str = "", report: Report = lambda *_: None
+        self,
+        identify: Callable[[], Principal | None],
+        task_id: str = "",
+        report: Report = lambda *_: None,
+        min_lsn: str | None = None,
     ) -> None:
         self._identify = identify
         self.task_id = task_id
         self.report = report
+        self.min_lsn = min_lsn
 
     @cached_property
     def caller(self) -> Principal | None:
@@ -43,7 +50,8 @@ class JobContext:
         Raises:
             NotAuthorised: the token is missing or invalid, or the queue is not trusted.
         """
-        return self._identify()
+        caller = self._identify()
+        return caller if caller is None else dataclasses.replace(caller, min_lsn=self.min_lsn)
 
 
 def check_job(
@@ -70,4 +78,4 @@ def check_job(
             return None
         return identify(job, raw, task=task, task_id=task_id, settings=settings)
 
-    return job, JobContext(caller, task_id, report)
+    return job, JobContext(caller, task_id, report, job.min_lsn if isinstance(job, Job) else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from retrieval_client.errors import InvalidJob, NotAuthorised
@@ -93,12 +94,12 @@ class Corpora:
                 f"the corpus {corpus.name} is not public: send a principal_token, "
                 "or a principal where the worker trusts its queue"
             )
-        return caller or self._anonymous
+        return caller or dataclasses.replace(self._anonymous, min_lsn=context.min_lsn)
 
     def caller_of_all(self, corpora: Sequence[Corpus], context: JobContext) -> Principal:
         """Return the principal for a query of several corpora at once; see `caller_of`."""
         callers = [self.caller_of(corpus, context) for corpus in corpora]
-        return next((caller for caller in callers if caller is not self._anonymous), self._anonymous)
+        return next((caller for caller in callers if caller.claims), callers[0])
 
     def unchanged(self, caller: Principal, stored: Sequence[StoredCandidate]) -> list[Candidate]:
         """Read candidates of earlier answers again with current permissions, in one round trip.

@@ -66,6 +66,9 @@ LABEL_PATTERN = r"^S[1-9][0-9]{0,8}$"
 ChunkHash = Annotated[StrictStr, Field(pattern=HASH_PATTERN), AfterValidator(canonical_hash)]
 """``sha256:`` and 64 hex digits, or the digits alone, in either case; converted to the canonical form."""
 Label = Annotated[StrictStr, Field(pattern=LABEL_PATTERN)]
+LSN_PATTERN = r"^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$"
+Lsn = Annotated[StrictStr, Field(pattern=LSN_PATTERN)]
+"""A position in Postgres' write-ahead log, as Postgres writes it."""
 
 
 class Part(BaseModel):
@@ -172,6 +175,7 @@ def first_problem(error: ValidationError, model: type[BaseModel] | None = None) 
 _OF_PATTERNS = {
     HASH_PATTERN: "expected 64 hex digits, with or without sha256: before them",
     LABEL_PATTERN: "expected a label of the form S1",
+    LSN_PATTERN: "expected a position in Postgres' WAL of the form 16/B374D848",
 }
 
 

@@ -22,6 +22,7 @@ from retrieval_client.contract.base import (
     EmbeddingOfBatch,
     Identifier,
     LegName,
+    Lsn,
     Number,
     Part,
     PathPart,
@@ -52,11 +53,14 @@ class Job(Part):
         principal: the caller's claims in plain form; only if the worker's settings trust the queue.
         principal_token: the caller's claims as a signed JWT, bound to this task, this id and this job.
         run: record the job under this name.
+        min_lsn: position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights.
+            No server that has not replayed it is searched.
     """
 
     principal: dict[str, Any] | None = None
     principal_token: Annotated[StrictStr, Field(max_length=16_384)] | None = None
     run: RunRef | None = None
+    min_lsn: Lsn | None = None
 
     @model_validator(mode="after")
     def _one_principal(self) -> Self:
@@ -97,6 +101,7 @@ class ClaimFields(TypedDict, total=False):
 
     principal: dict[str, Any] | None
     principal_token: str | None
+    min_lsn: str | None
 
 
 class TopKFields(ClaimFields, total=False):
@@ -319,6 +324,7 @@ class RunPipeline(Job, AnsweredBy[PipelineAnswer]):
                 "require_model",
                 "principal",
                 "principal_token",
+                "min_lsn",
             }
             if package_fields:
                 raise PydanticCustomError(

@@ -62,6 +62,15 @@ _UNMAPPED = (
     "the policy read current_setting('{0}', true)"
 )
 
+NOT_REPLAYED = "min_lsn: no server of Postgres that has replayed it answers"
+_BEHIND = "retrieval.min_lsn_is_not_replayed"
+# As `row_security` does, by a setting that does not exist. A primary has replayed all that it has inserted.
+_REPLAYED = f"""
+SELECT CASE WHEN %(min_lsn)s::pg_lsn <= CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+                                    ELSE pg_current_wal_insert_lsn() END
+            THEN '' ELSE current_setting('{_BEHIND}') END
+""".encode()
+
 OWNER_SETTING = "retrieval.owner"
 """Setting with the owner whose records a transaction reads or writes; the policies in config/records.sql read it."""
 
@@ -179,7 +188,8 @@ class Database:
             The rows of each statement.
 
         Raises:
-            Unavailable: Postgres does not answer (a dead pooled connection is replaced and retried once).
+            Unavailable: Postgres does not answer (a dead pooled connection is replaced and retried once), or has not
+                replayed what the job asks for.
             TimedOut: the statement reached its time limit; a cancelled or lost one is `Unavailable`.
             SettingsError: a privilege, a table or a column is missing; or rows could leak, see `catalog.inspect`.
             InternalError: anything else; the message has the SQLSTATE, never a value.
@@ -187,7 +197,10 @@ class Database:
         seconds = self._timeout_seconds if timeout_seconds is None else min(timeout_seconds, self._timeout_seconds)
         limits = [] if timeout_seconds is None else [_timeout(seconds)]
         names = self.types if corpora is None else corpora
-        return self._with_one_retry([_READ_ONLY, *principal.settings, *limits], statements, seconds * searches, names)
+        settings = [_READ_ONLY, *principal.settings, *limits]
+        replayed = _replayed(principal)
+        rows = self._with_one_retry(settings, [*replayed, *statements], seconds * searches, names)
+        return rows[len(replayed) :]
 
     def read_each(self, reads: Sequence[CallerRead], timeout_seconds: float) -> list[list[list[Row]] | None]:
         """Run the statements of several callers, each in a read-only transaction of its own, in one round trip.
@@ -220,7 +233,11 @@ class Database:
             for caller_read, cursors in zip(reads, cursor_lists, strict=True):
                 settings = dict([_READ_ONLY, *caller_read.principal.settings, _timeout(seconds)])
                 first_query = _setting_and_check(tuple(settings), self._protections(caller_read.corpora))
-                statements: list[tuple[bytes, Any]] = [(first_query, [*settings.values()]), *caller_read.statements]
+                statements: list[tuple[bytes, Any]] = [
+                    (first_query, [*settings.values()]),
+                    *_replayed(caller_read.principal),
+                    *caller_read.statements,
+                ]
                 for query, values in statements:
                     cursors.append(connection.cursor(binary=True))
                     with contextlib.suppress(psycopg.DatabaseError):
@@ -269,7 +286,9 @@ class Database:
                 return self._run(settings, statements, patience, write, self._protections(corpora))
             except PoolTimeout:
                 raise
-            except psycopg.errors.UndefinedObject:
+            except psycopg.errors.UndefinedObject as error:
+                if _BEHIND in (error.diag.message_primary or ""):
+                    raise Unavailable(NOT_REPLAYED) from None
                 # The database changed since the last full check: a new one names the problem or finds none.
                 self.types = check(self._settings, try_reads=False)
             except (psycopg.DataError, psycopg.errors.RaiseException) as error:
@@ -366,6 +385,11 @@ def _has_rows(cursor: psycopg.Cursor[Row]) -> bool:
 def _rows(cursor: psycopg.Cursor[Row]) -> list[Row]:
     """Fetch a statement's rows, if it returns any; `description` would create an object for each column."""
     return cursor.fetchall() if cursor.pgresult is not None and cursor.pgresult.nfields else []
+
+
+def _replayed(principal: Principal) -> list[Statement]:
+    """Return the statement that fails the transaction on a server that has not replayed what a job asks for."""
+    return [(_REPLAYED, {"min_lsn": principal.min_lsn})] if principal.min_lsn else []
 
 
 def _timeout(seconds: float) -> tuple[str, str]:

@@ -207,7 +207,7 @@ def deciding(request: HybridRequest, wording: QueryWording) -> dict[str, Any]:
 
     The context, an editor's state, changes with every keystroke; only its keywords can change the result.
     """
-    excluded_fields = {"principal", "principal_token", "run", "query", "context", "transform"}
+    excluded_fields = {"principal", "principal_token", "min_lsn", "run", "query", "context", "transform"}
     return {
         **request.job.model_dump(mode="json", exclude=excluded_fields),
         "fusion": request.fusion,

@@ -52,7 +52,14 @@ class NotAuthorised(RetrievalError):
 
 
 class Unavailable(RetrievalError):
-    """Postgres, Redis or a provider is unavailable: the queue retried up to its limit; send the job again later."""
+    """Postgres, Redis or a provider is unavailable: the queue retried up to its limit; send the job again later.
+
+    ``behind``: the server answers, and has not replayed the job's `min_lsn`.
+    """
+
+    def __init__(self, message: str, *, behind: bool = False) -> None:
+        super().__init__(message)
+        self.behind = behind
 
 
 class TimedOut(RetrievalError):

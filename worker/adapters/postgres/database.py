@@ -62,7 +62,6 @@ _UNMAPPED = (
     "the policy read current_setting('{0}', true)"
 )
 
-NOT_REPLAYED = "min_lsn: no server of Postgres that has replayed it answers"
 _BEHIND = "retrieval.min_lsn_is_not_replayed"
 # As `row_security` does, by a setting that does not exist. A primary has replayed all that it has inserted.
 _REPLAYED = f"""
@@ -286,9 +285,7 @@ class Database:
                 return self._run(settings, statements, patience, write, self._protections(corpora))
             except PoolTimeout:
                 raise
-            except psycopg.errors.UndefinedObject as error:
-                if _BEHIND in (error.diag.message_primary or ""):
-                    raise Unavailable(NOT_REPLAYED) from None
+            except psycopg.errors.UndefinedObject:
                 # The database changed since the last full check: a new one names the problem or finds none.
                 self.types = check(self._settings, try_reads=False)
             except (psycopg.DataError, psycopg.errors.RaiseException) as error:
@@ -350,6 +347,8 @@ class Database:
                 connections.forget_statements(connection)
                 if isinstance(error, psycopg.errors.QueryCanceled) and time.monotonic() < overdue:
                     raise Unavailable("Postgres was told to cancel a query") from None
+                if _BEHIND in (error.diag.message_primary or ""):
+                    raise Unavailable("min_lsn: no server that has replayed it answers", behind=True) from None
                 raise
             finally:
                 connection.patience = CHECK_SECONDS

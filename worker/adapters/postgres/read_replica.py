@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from retrieval_client.errors import RetrievalError, SettingsError, Unavailable
 from worker.adapters import logs
-from worker.adapters.postgres.database import NOT_REPLAYED, Database
+from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.replication import LAG, check_standby
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class Standby:
             try:
                 (((lag,),), *rows) = ask(standby, LAG)
             except (Unavailable, SettingsError) as error:
-                # A new table or grant may not be replicated yet: the primary decides.
-                if error.message != NOT_REPLAYED:  # which is not so for another job
+                # A new table or grant may not be replicated yet: the primary decides. `min_lsn` is of this job alone.
+                if not (isinstance(error, Unavailable) and error.behind):
                     self._rest(error.message)
                 return None
             if lag is not None and lag <= self._settings.standby.max_lag_seconds:

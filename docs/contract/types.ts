@@ -1,27 +1,28 @@
 // Types of jobs, answers, messages and records, written by `retrieval-worker contract` from the JSON Schemas beside
-// this file. Those say more: limits of values, and rules across fields.
+// this file. Those say more: limits of values.
 
 /**
  * Job of `build_citations`: citations of used chunks, verified against the sources and stored with the run.
  *
  * Limits and claims are those of the worker's default settings. Values that depend on its settings and data are not
  * listed: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. Also refused,
- * though the schema can't express it:
+ * though valid by the schema:
+ * - Neither or both of `records` and `cite`.
+ * - `sections` without `cite`.
  * - With `run`, unless `store` is false: a `subject_id` or `run_id` that can't be the name of a folder: `.`, `..`, more
  * than 255 bytes of UTF-8, a character that can't be printed, or one of `/\:"<>|`.
  * - One hash of `sections` twice, in two forms (with `sha256:` and without, in capitals and not).
- * - A string or a field name with a lone surrogate (the escape `\ud800` alone). A pattern for it compiles in some
- * engines only; most parsers refuse it themselves.
- * - Objects and lists nested more than 32 deep.
+ * - `principal` beside `principal_token`.
+ * - A known claim (`user_id`, `tenant_id`, `roles`) that is not null, a boolean, an integer, a text of at most 512
+ * characters or a list of at most 1,000 such texts.
+ * - A text or a field name of more than 1,000,000 characters, or with U+0000 or a lone surrogate (the escape `\ud800`
+ * alone).
+ * - A list of more than 10,000 items, an object of more than 1,000 fields, or more than 32 levels of them.
+ * - A number that is not finite: NaN, an infinity, or `1e400`, which is read as one.
  */
 export interface BuildCitations {
   /** the caller's claims in plain form; only if the worker's settings trust the queue. */
-  principal?: {
-    user_id?: Claim;
-    tenant_id?: Claim;
-    roles?: Claim;
-    [key: string]: Json | undefined;
-  };
+  principal?: { [key: string]: Json };
   /** the caller's claims as a signed JWT, bound to this task, this id and this job. */
   principal_token?: string;
   /** record the job under this name. */
@@ -145,9 +146,6 @@ export interface CitedRun {
   /** `retrieved`: every chunk of the run; `cited`: only those that its recorded answers cite. */
   what?: "retrieved" | "cited";
 }
-
-/** A claim that the worker's default settings map; null counts as absent. */
-export type Claim = null | boolean | number | string | string[];
 
 /** Usage and cost of one call of a model, as its provider counted it. */
 export interface Cost {
@@ -444,7 +442,7 @@ export interface JobError {
   message: string;
 }
 
-/** Any JSON; numbers are finite. */
+/** Any JSON. */
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
 /** Check of an answer's labels. */
@@ -521,20 +519,22 @@ export interface Pinned {
  *
  * Limits and claims are those of the worker's default settings. Values that depend on its settings and data are not
  * listed: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. Also refused,
- * though the schema can't express it:
- * - A `citations` document whose `by_section`, `total_count` or `source_ids` do not follow from its `all_citations`.
- * - A string or a field name with a lone surrogate (the escape `\ud800` alone). A pattern for it compiles in some
- * engines only; most parsers refuse it themselves.
- * - Objects and lists nested more than 32 deep.
+ * though valid by the schema:
+ * - More than one of `required_chunk_hashes`, `runs` and `citations`, or none of them without `run`.
+ * - `sources` or `run` beside `runs`.
+ * - `citations` other than a document that `build_citations` answers or stores: a field that it does not have, or a
+ * `by_section`, `total_count` or `source_ids` that does not follow from its `all_citations`.
+ * - `principal` beside `principal_token`.
+ * - A known claim (`user_id`, `tenant_id`, `roles`) that is not null, a boolean, an integer, a text of at most 512
+ * characters or a list of at most 1,000 such texts.
+ * - A text or a field name of more than 1,000,000 characters, or with U+0000 or a lone surrogate (the escape `\ud800`
+ * alone).
+ * - A list of more than 10,000 items, an object of more than 1,000 fields, or more than 32 levels of them.
+ * - A number that is not finite: NaN, an infinity, or `1e400`, which is read as one.
  */
 export interface PinnedReplay {
   /** the caller's claims in plain form; only if the worker's settings trust the queue. */
-  principal?: {
-    user_id?: Claim;
-    tenant_id?: Claim;
-    roles?: Claim;
-    [key: string]: Json | undefined;
-  };
+  principal?: { [key: string]: Json };
   /** the caller's claims as a signed JWT, bound to this task, this id and this job. */
   principal_token?: string;
   /** record the job under this name. */
@@ -755,19 +755,18 @@ export interface RankedChunk {
  *
  * Limits and claims are those of the worker's default settings. Values that depend on its settings and data are not
  * listed: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. Also refused,
- * though the schema can't express it:
- * - A string or a field name with a lone surrogate (the escape `\ud800` alone). A pattern for it compiles in some
- * engines only; most parsers refuse it themselves.
- * - Objects and lists nested more than 32 deep.
+ * though valid by the schema:
+ * - `principal` beside `principal_token`.
+ * - A known claim (`user_id`, `tenant_id`, `roles`) that is not null, a boolean, an integer, a text of at most 512
+ * characters or a list of at most 1,000 such texts.
+ * - A text or a field name of more than 1,000,000 characters, or with U+0000 or a lone surrogate (the escape `\ud800`
+ * alone).
+ * - A list of more than 10,000 items, an object of more than 1,000 fields, or more than 32 levels of them.
+ * - A number that is not finite: NaN, an infinity, or `1e400`, which is read as one.
  */
 export interface RecordFeedback {
   /** the caller's claims in plain form; only if the worker's settings trust the queue. */
-  principal?: {
-    user_id?: Claim;
-    tenant_id?: Claim;
-    roles?: Claim;
-    [key: string]: Json | undefined;
-  };
+  principal?: { [key: string]: Json };
   /** the caller's claims as a signed JWT, bound to this task, this id and this job. */
   principal_token?: string;
   /** the caller's run; with `step`, only what was recorded under it. `reuse` changes nothing. */
@@ -861,24 +860,25 @@ export interface ReplayedChunk {
  *
  * Limits and claims are those of the worker's default settings. Values that depend on its settings and data are not
  * listed: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. Also refused,
- * though the schema can't express it:
+ * though valid by the schema:
  * - An embedding of only zeros.
  * - Base64 of a NaN or an infinity.
+ * - A `query` of white space only.
+ * - One of the `legs` twice, or `contextual` alone.
  * - Two `searches` of one corpus.
  * - `weights` of 0 for each leg that searches, but for `fusion` `similarity`; `contextual` searches only with a
  * `context`.
- * - A string or a field name with a lone surrogate (the escape `\ud800` alone). A pattern for it compiles in some
- * engines only; most parsers refuse it themselves.
- * - Objects and lists nested more than 32 deep.
+ * - `principal` beside `principal_token`.
+ * - A known claim (`user_id`, `tenant_id`, `roles`) that is not null, a boolean, an integer, a text of at most 512
+ * characters or a list of at most 1,000 such texts.
+ * - A text or a field name of more than 1,000,000 characters, or with U+0000 or a lone surrogate (the escape `\ud800`
+ * alone).
+ * - A list of more than 10,000 items, an object of more than 1,000 fields, or more than 32 levels of them.
+ * - A number that is not finite: NaN, an infinity, or `1e400`, which is read as one.
  */
 export interface RetrieveHybrid {
   /** the caller's claims in plain form; only if the worker's settings trust the queue. */
-  principal?: {
-    user_id?: Claim;
-    tenant_id?: Claim;
-    roles?: Claim;
-    [key: string]: Json | undefined;
-  };
+  principal?: { [key: string]: Json };
   /** the caller's claims as a signed JWT, bound to this task, this id and this job. */
   principal_token?: string;
   /** record the job under this name. */
@@ -929,21 +929,22 @@ export interface RetrieveHybrid {
  *
  * Limits and claims are those of the worker's default settings. Values that depend on its settings and data are not
  * listed: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. Also refused,
- * though the schema can't express it:
+ * though valid by the schema:
+ * - Neither or both of `query_embedding` and `query_embeddings`.
+ * - `run` beside `query_embeddings`.
  * - An embedding of only zeros.
  * - Base64 of a NaN or an infinity.
- * - A string or a field name with a lone surrogate (the escape `\ud800` alone). A pattern for it compiles in some
- * engines only; most parsers refuse it themselves.
- * - Objects and lists nested more than 32 deep.
+ * - `principal` beside `principal_token`.
+ * - A known claim (`user_id`, `tenant_id`, `roles`) that is not null, a boolean, an integer, a text of at most 512
+ * characters or a list of at most 1,000 such texts.
+ * - A text or a field name of more than 1,000,000 characters, or with U+0000 or a lone surrogate (the escape `\ud800`
+ * alone).
+ * - A list of more than 10,000 items, an object of more than 1,000 fields, or more than 32 levels of them.
+ * - A number that is not finite: NaN, an infinity, or `1e400`, which is read as one.
  */
 export interface RetrieveTopK {
   /** the caller's claims in plain form; only if the worker's settings trust the queue. */
-  principal?: {
-    user_id?: Claim;
-    tenant_id?: Claim;
-    roles?: Claim;
-    [key: string]: Json | undefined;
-  };
+  principal?: { [key: string]: Json };
   /** the caller's claims as a signed JWT, bound to this task, this id and this job. */
   principal_token?: string;
   /** record the job under this name. */
@@ -1003,22 +1004,24 @@ export interface RunName {
  *
  * Limits and claims are those of the worker's default settings. Values that depend on its settings and data are not
  * listed: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. Also refused,
- * though the schema can't express it:
+ * though valid by the schema:
+ * - Neither `question` nor `resume`.
+ * - A `question` of white space only.
+ * - Beside `resume`: `run`, or a field of this task but `stop_after` and `require_model`. The package has them.
  * - Two `searches` of one corpus.
  * - With `run` in a mode with sections (`lyrics`): a `subject_id` or `run_id` that can't be the name of a folder, as in
  * `build_citations`.
- * - A string or a field name with a lone surrogate (the escape `\ud800` alone). A pattern for it compiles in some
- * engines only; most parsers refuse it themselves.
- * - Objects and lists nested more than 32 deep.
+ * - `principal` beside `principal_token`.
+ * - A known claim (`user_id`, `tenant_id`, `roles`) that is not null, a boolean, an integer, a text of at most 512
+ * characters or a list of at most 1,000 such texts.
+ * - A text or a field name of more than 1,000,000 characters, or with U+0000 or a lone surrogate (the escape `\ud800`
+ * alone).
+ * - A list of more than 10,000 items, an object of more than 1,000 fields, or more than 32 levels of them.
+ * - A number that is not finite: NaN, an infinity, or `1e400`, which is read as one.
  */
 export interface RunPipeline {
   /** the caller's claims in plain form; only if the worker's settings trust the queue. */
-  principal?: {
-    user_id?: Claim;
-    tenant_id?: Claim;
-    roles?: Claim;
-    [key: string]: Json | undefined;
-  };
+  principal?: { [key: string]: Json };
   /** the caller's claims as a signed JWT, bound to this task, this id and this job. */
   principal_token?: string;
   /** record the job under this name. */
@@ -1120,7 +1123,7 @@ export interface SuccessRecord {
 /**
  * Message that a backend pushes (`LPUSH`) to a queue, as JSON: a Celery task message, protocol 2.
  *
- * Also refused, though the schema can't express it:
+ * Also refused, though valid by the schema:
  * - An `eta` or `expires` that is no ISO 8601 time.
  * - An id with a character beyond ASCII that can't be printed, e.g. U+200B.
  * - A message of more than 12582912 bytes, or of 500000 commas, colons and opening brackets, or an integer of more than

@@ -177,9 +177,11 @@ def test_types_are_those_of_the_values():
         '  weights?: { [key in "primary" | "contextual" | "sparse"]?: number };',
         "  diversity?: Diversity | null;",
         "  query_embedding?: number[] | string;",
+        "  principal?: { [key: string]: Json };",
     ):
         assert said in job, said
     assert "  page: number | null;" in chunk
+    assert "  metadata: { [key: string]: unknown };" in chunk
     assert '  retrieve_top_k: { queue: "retrieval"; job: RetrieveTopK; answer: TopK | TopKBatch };' in declared("Tasks")
 
 

@@ -5,10 +5,9 @@ function of the types, so that the same code always gives the same bytes.
 
 The modules, each importing only from those before it:
 
-- `contract.registry`: the tasks. `rules`: rules across fields, and those that no schema can express.
+- `contract.registry`: the tasks. `rules`: rules beyond the types of fields, in words.
 - `docstrings`: descriptions, from the types' docstrings.
 - `envelopes`: Celery's message and result records, as types.
-- `bounds`: the limits of every value of a job.
 - `objects`: JSON Schemas of jobs, results and envelopes.
 - `typescript`: the objects as types of TypeScript.
 - `asyncapi`: the AsyncAPI document.

@@ -24,7 +24,7 @@ def document() -> Schema:
             "version": str(SCHEMA_VERSION),
             "description": "Celery task protocol 2 as JSON over Redis. A backend in any language pushes a message to a "
             "queue and reads the record under its task id. JSON Schemas are beside this file, an example of every "
-            "object in `examples/`. The description of a job's schema has the rules that the schema can't express.",
+            "object in `examples/`. The description of a job's schema has its rules beyond the types of its fields.",
         },
         "defaultContentType": "application/json",
         "servers": {

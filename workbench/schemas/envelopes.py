@@ -24,13 +24,13 @@ _PRINTABLE: Schema = {"not": {"pattern": r"[\x00-\x1f\x7f]"}}
 _Id = Annotated[str, Field(min_length=1, max_length=_RULES.max_id, json_schema_extra=_PRINTABLE)]
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
 
-UNSAID_OF_MESSAGES = {
+RULES_OF_MESSAGES = {
     "time": "An `eta` or `expires` that is no ISO 8601 time.",
     "printable": "An id with a character beyond ASCII that can't be printed, e.g. U+200B.",
     "size": f"A message of more than {_RULES.max_bytes} bytes, or of {_RULES.max_values} commas, colons and opening "
     "brackets, or an integer of more than 4300 digits.",
 }
-"""Rules for messages that their schema can't express: name → sentence."""
+"""What the message's schema takes and the worker refuses: name → sentence."""
 
 
 _SENT = ConfigDict(json_schema_serialization_defaults_required=False)

@@ -6,10 +6,24 @@ import json
 from typing import TYPE_CHECKING
 
 from retrieval_client.hashing import HASH_VERSION, hash_chunk
-from workbench.schemas.rules import WHITE_SPACE
 
 if TYPE_CHECKING:
     from workbench.schemas.rules import Schema
+
+WHITE_SPACE = (
+    *range(0x0009, 0x000E),
+    *range(0x001C, 0x0021),
+    0x0085,
+    0x00A0,
+    0x1680,
+    *range(0x2000, 0x200B),
+    0x2028,
+    0x2029,
+    0x202F,
+    0x205F,
+    0x3000,
+)
+"""The 29 code points that are white space to the worker, in every version of Unicode."""
 
 _NOT_SPACES = {
     0x200B: "zero width space",

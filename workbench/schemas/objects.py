@@ -9,12 +9,13 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from retrieval_client.contract.base import Part
 from retrieval_client.contract.registry import TASKS, Task
-from workbench.schemas.bounds import bounded_job
 from workbench.schemas.docstrings import class_summary, describe_fields
-from workbench.schemas.envelopes import ENVELOPES, UNSAID_OF_MESSAGES
-from workbench.schemas.rules import RULES, UNSAID, Schema
+from workbench.schemas.envelopes import ENVELOPES, RULES_OF_MESSAGES
+from workbench.schemas.rules import RULES, Schema
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pydantic_core import core_schema
 
 _EXACT = 2.0**53
@@ -29,29 +30,25 @@ def schemas() -> dict[str, Schema]:
         schemas_by_name[f"{task.name}.result"] = _schema(task.answer, "serialization", f"Result of {task.name}")
     for name, kind in ENVELOPES.items():
         schemas_by_name[name] = _schema(kind, "serialization", kind.__name__)
-    words = [
-        schemas_by_name["message"]["description"],
-        "",
-        _TOO,
-        *(f"- {sentence}" for sentence in UNSAID_OF_MESSAGES.values()),
-    ]
-    schemas_by_name["message"]["description"] = "\n".join(words)
+    schemas_by_name["message"] = _with_rules(schemas_by_name["message"], _REFUSED, RULES_OF_MESSAGES.values())
     return schemas_by_name
 
 
 def _job(task: Task) -> Schema:
-    """Return a job's schema: its type's, with the bounds of every job, and other rules as text."""
-    schema = bounded_job(_schema(task.job, "validation", f"Job of {task.name}"))
-    unsaid = [sentence for kind in task.job.__mro__ for sentence in UNSAID.get(kind, {}).values()]
-    description = "\n".join([schema["description"], "", _AS_SHIPPED, *(f"- {sentence}" for sentence in unsaid)])
-    plain: Schema = _plain({**schema, "description": description})
-    return plain
+    """Return a job's schema: the types of its fields, and its rules in words."""
+    sentences = (sentence for kind in task.job.__mro__ for sentence in RULES.get(kind, {}).values())
+    return _with_rules(_schema(task.job, "validation", f"Job of {task.name}"), _AS_SHIPPED, sentences)
 
 
-_TOO = "Also refused, though the schema can't express it:"
+def _with_rules(schema: Schema, heading: str, sentences: Iterable[str]) -> Schema:
+    lines = [schema["description"], "", heading, *(f"- {sentence}" for sentence in sentences)]
+    return {**schema, "description": "\n".join(lines)}
+
+
+_REFUSED = "Also refused, though valid by the schema:"
 _AS_SHIPPED = (
     "Limits and claims are those of the worker's default settings. Values that depend on its settings and data are not "
-    "listed: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. " + _TOO
+    "listed: names of corpora, modes and profiles, columns that filters need, ids of runs and packages. " + _REFUSED
 )
 
 
@@ -61,7 +58,7 @@ def _schema(kind: Any, mode: Literal["validation", "serialization"], title: str)
 
 
 class Generator(GenerateJsonSchema):
-    """Pydantic's generator, with the contract's nullability, cross-field rules and docstrings."""
+    """Pydantic's generator, with the contract's nullability and docstrings."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         """Return False: a title would only repeat the field's name."""
@@ -79,9 +76,14 @@ class Generator(GenerateJsonSchema):
             object_schema["properties"] = {
                 name: value if name in kind.nullable else without_null(value) for name, value in properties.items()
             }
-            rules = [rule for base in kind.__mro__ for rule in RULES.get(base, ())]
-            object_schema |= {"allOf": rules} if rules else {}
         return object_schema
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> Schema:
+        """Return a map's schema: every name has the pattern, where pydantic leaves names without it open."""
+        map_schema = super().dict_schema(schema)
+        for pattern, values in map_schema.pop("patternProperties", {}).items():
+            map_schema |= {"propertyNames": {"pattern": pattern}, "additionalProperties": values}
+        return map_schema
 
 
 def without_null(schema: Schema) -> Schema:

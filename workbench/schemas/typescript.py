@@ -15,11 +15,16 @@ if TYPE_CHECKING:
 
 _HEAD = """\
 // Types of jobs, answers, messages and records, written by `retrieval-worker contract` from the JSON Schemas beside
-// this file. Those say more: limits of values, and rules across fields.
+// this file. Those say more: limits of values.
 """
 _ENVELOPES = {"message": "TaskMessage", "success": "SuccessRecord", "failure": "FailureRecord", "retry": "RetryRecord"}
 _PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
-_JSON = "null | boolean | number | string | Json[] | { [key: string]: Json }"
+_JSON = """\
+/** Any JSON. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+"""
+_ANY = "<any>"
+"""A value of any type: `Json` in what a backend sends, `unknown` in what it reads."""
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LONGEST = 120
 
@@ -33,7 +38,7 @@ def document(schemas: Mapping[str, Schema]) -> str:
     Raises:
         ValueError: two schemas have different types of one name, or one has a form that is not known.
     """
-    declarations: dict[str, str] = {}
+    declarations = {"Json": _JSON}
     for name, text in (pair for stem, schema in schemas.items() for pair in _types_of(stem, schema)):
         if declarations.setdefault(name, text) != text:
             raise ValueError(f"{name}: two types of this name")
@@ -42,13 +47,14 @@ def document(schemas: Mapping[str, Schema]) -> str:
 
 def _types_of(stem: str, schema: Schema) -> Iterator[tuple[str, str]]:
     """Yield the types of one schema, by name: its parts and, unless it only chooses among them, itself."""
+    any_type = "Json" if stem.endswith(".job") else "unknown"
     for name, definition in schema.get("$defs", {}).items():
-        yield name, _declared(name, definition)
+        yield name, _declared(name, definition).replace(_ANY, any_type)
     if "properties" in schema:
         task = next((task for task in TASKS if stem in {f"{task.name}.job", f"{task.name}.result"}), None)
         kind: Any = None if task is None else task.job if stem.endswith(".job") else task.answer
         name = _ENVELOPES[stem] if kind is None else kind.__name__
-        yield name, _declared(name, schema)
+        yield name, _declared(name, schema).replace(_ANY, any_type)
 
 
 def _tasks() -> str:
@@ -71,8 +77,6 @@ def _declared(name: str, schema: Schema) -> str:
     }
     """
     described = _described(schema.get("description", ""), "")
-    if name == "Json":  # any JSON: its schema only bounds it
-        return f"{described}export type Json = {_JSON};\n"
     if "properties" in schema:
         return f"{described}export interface {name} {{\n{_fields(schema, '  ')}}}\n"
     return f"{described}export type {name} = {type_of(schema)};\n"
@@ -88,8 +92,6 @@ def _fields(schema: Schema, indent: str) -> str:
             _described(property_schema.get("description", ""), indent),
             f"{indent}{key}{mark}: {type_of(property_schema, indent)};\n",
         ]
-    if isinstance(additional_schema := schema.get("additionalProperties"), dict):
-        lines.append(f"{indent}[key: string]: {type_of(additional_schema, indent)} | undefined;\n")
     return "".join(lines)
 
 
@@ -108,7 +110,7 @@ def type_of(schema: Schema, indent: str = "") -> str:
         if key in schema:
             return formatter(schema, indent)
     if not schema.keys() - {"description", "default", "title"}:
-        return "unknown"
+        return _ANY
     raise ValueError(f"a schema of an unknown form: {schema}")
 
 
@@ -126,8 +128,8 @@ def _tuple(schema: Schema, indent: str) -> str:
 
 
 def _typed(schema: Schema, indent: str) -> str:
-    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
-    return _union(_PLAIN[kind] if kind in _PLAIN else _GROWN[kind](schema, indent) for kind in kinds)
+    kind = schema["type"]
+    return _PLAIN[kind] if kind in _PLAIN else _GROWN[kind](schema, indent)
 
 
 def _list(schema: Schema, indent: str) -> str:

@@ -7,8 +7,6 @@ from typing import Any
 
 Schema = dict[str, Any]
 
-_UNBOUNDED = {"Json": "any JSON", "Claim": "a claim"}
-
 
 def type_in_words(schema: Schema) -> str:
     """Type and bounds of a value.
@@ -22,8 +20,7 @@ def type_in_words(schema: Schema) -> str:
     if alternatives:
         return ", or ".join(dict.fromkeys(type_in_words(part) for part in alternatives))
     if "$ref" in schema:
-        name = str(schema["$ref"]).rpartition("/")[2]
-        return _UNBOUNDED.get(name, name)
+        return str(schema["$ref"]).rpartition("/")[2]
     if "const" in schema:
         return f"`{_as_written(schema['const'])}`"
     if "enum" in schema:
@@ -39,17 +36,11 @@ def _kind(schema: Schema) -> str:
     if kind == "array":
         return f"list of {type_in_words(schema.get('items', {}))}"
     if kind == "object":
-        inside = _values(schema)
-        return f"map of {type_in_words(inside)}" if inside else "object"
+        values = schema.get("additionalProperties")
+        return f"map of {type_in_words(values)}" if isinstance(values, dict) else "object"
     if kind == "string" and schema.get("format") == "password":
         return "secret string"
     return str(kind or "")
-
-
-def _values(schema: Schema) -> Schema | None:
-    """Return the type of an object's additional properties."""
-    values = next(iter(schema.get("patternProperties", {}).values()), schema.get("additionalProperties"))
-    return values if isinstance(values, dict) else None
 
 
 def _bounds(schema: Schema) -> str:

@@ -221,7 +221,7 @@ def test_a_chunk_with_the_whole_query_counts_more() -> None:
 def test_a_chunk_without_a_score_counts_as_the_lowest_of_its_leg() -> None:
     """As one without an embedding, or what another search has removed meanwhile."""
     merged = weighted([scored("primary", {"1": 0.5, "2": 0.25}), scored("sparse", {"3": 1.0}, {"1": 0.0, "2": 0.0})])
-    assert fused(merged)["2"] == pytest.approx(fused(merged)["3"] - 0.3 * 3 / math.sqrt(2))  # type: ignore[operator]
+    assert fused(merged)["2"] == pytest.approx(fused(merged)["3"] - 0.3 * 3 / math.sqrt(2))  # type: ignore[operator] -- it has a score
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ class Reader:
         # -P: no module of the folder in which the command runs is taken for one of Python's own.
         command = [sys.executable, "-P", "-m", "worker.cli.documents.reader", str(self._seconds)]
         pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing, encoding="utf-8")  # noqa: S603
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing, encoding="utf-8")  # noqa: S603 -- our own module
         return self._process
 
     def _end(self) -> int:

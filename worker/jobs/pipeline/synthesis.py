@@ -71,8 +71,8 @@ def synthesize(
     return with_context(package, mode, paths, counter)
 
 
-BUDGET = "into the budget"
-NONE_FITS = f"context: no source fits {BUDGET}"
+_OF_CONTEXT = "context: "
+NONE_FITS = f"{_OF_CONTEXT}no source fits into the budget"
 FORGOTTEN = "chain: reset, the provider no longer stores the previous answer"
 
 
@@ -125,12 +125,12 @@ def with_context(
         for source in context.left_out
     ]
     earlier = tuple(candidate for candidate in package.trace.left if candidate.stage != "context")
-    warnings = [warning for warning in package.trace.warnings if not warning.endswith(BUDGET)]
+    warnings = [warning for warning in package.trace.warnings if not warning.startswith(_OF_CONTEXT)]
     beyond_budget = sum(source.reason == "beyond budget" for source in context.left_out)
     if sources and not context.labelled:
         warnings.append(NONE_FITS)
     elif beyond_budget:
-        warnings.append(f"context: {beyond_budget} of {len(sources)} sources don't fit {BUDGET}")
+        warnings.append(f"{_OF_CONTEXT}{beyond_budget} of {len(sources)} sources don't fit into the budget")
     return dataclasses.replace(
         package,
         source_labels={source.label: names[source.index] for source in context.labelled},

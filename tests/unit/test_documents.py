@@ -207,15 +207,16 @@ def test_markdown_is_read_as_the_page_that_it_makes() -> None:
 
 
 def test_a_section_says_the_way_down_to_its_heading() -> None:
-    """Below the page's own; a heading without a text stands above the next one's."""
+    """From the page's own on; a heading without a text stands above the next one's."""
     headings = ["# Tools", "## Saw", "### Care", "## Lathe", "#### Speed", "2,400.", "### Care", "Oil it.", "# Desk"]
     passages = read_markdown("\n\n".join(headings)).passages
     assert [passage.section for passage in passages] == [
-        *("Tools", "Saw", "Saw › Care", "Lathe", "Lathe › Speed", "Lathe › Care", "Desk")
+        *("Tools", "Tools › Saw", "Tools › Saw › Care", "Tools › Lathe"),
+        *("Tools › Lathe › Speed", "Tools › Lathe › Care", "Desk"),
     ]
     assert [(chunk.text, chunk.section) for chunk in split(passages, words)] == [
-        ("Tools\n\nSaw\n\nCare\n\nLathe\n\nSpeed\n\n2,400.", "Lathe › Speed"),
-        ("Care\n\nOil it.", "Lathe › Care"),
+        ("Tools\n\nSaw\n\nCare\n\nLathe\n\nSpeed\n\n2,400.", "Tools › Lathe › Speed"),
+        ("Care\n\nOil it.", "Tools › Lathe › Care"),
         ("Desk", "Desk"),
     ]
 

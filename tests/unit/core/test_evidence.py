@@ -121,5 +121,24 @@ def test_the_least_evidence_of_a_model_is_the_measured_one(model: str) -> None:
 def test_codes_that_no_source_names_are_told() -> None:
     """Each of several; a source names one in any writing."""
     sources = ["E4010: overheated.", "Fault E-40120 in step 12."]
-    assert missing_codes("Do E-4010, E 4012 and E-4012 differ?", sources) == ["e-4012"]
+    assert missing_codes("Do E-4010, E 4012 and E-4012 differ?", sources) == ["E-4012"]
     assert missing_codes("Does it hum?", sources) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "source"),
+    [
+        ("Which checkouts failed with HTTP 502?", "Two failed with error 502."),
+        ("Who may reach IP 10.20.6.15?", "Only the recorder at 10.20.6.15."),
+        ("Whose is the MAC 00:1B:44:11:3A:B7?", "The controller is 00:1B:44:11:3A:B7."),
+        ("Which supply has DC 48 V?", "It takes 48 V DC."),
+        ("What is P/N 70-1300?", "Card reader: 70-1300"),
+        ("Where is the KR-7725 listed?", "It is listed as KR-\n7725."),
+        ("What is VLAN 122?", "VLAN-122: cameras"),
+    ],
+)
+def test_a_code_is_named_in_any_writing(question: str, source: str) -> None:
+    """A word in capitals and a number by the number alone, which another word may stand beside."""
+    assert missing_codes(question, [source]) == []
+    (code, *_) = missing_codes(question, ["It hums in 17 rooms."])
+    assert code in question

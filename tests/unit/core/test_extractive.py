@@ -337,6 +337,18 @@ def test_a_mark_of_a_list_is_not_quoted() -> None:
     assert answer(QUESTION, labelled("- Phantom power can harm it.")) == "Phantom power can harm it. [S1]"
 
 
+def test_only_sources_that_name_the_question_s_code_are_quoted() -> None:
+    """In their text or their headings, which are no answer; where none names it, all are."""
+    sources = labelled(
+        Source("Torque\n\nTighten the casing bolts to 95 Nm.", heading="PX-400: Manual › Torque"),
+        Source("PX-300: Manual\n\nTorque\n\nTighten the bolts to 85 Nm.", heading="PX-300: Manual › Torque"),
+    )
+    assert (
+        answer("What is the torque of the casing bolts of the PX-300?", sources) == "Tighten the bolts to 85 Nm. [S2]"
+    )
+    assert "95 Nm" in answer("What is the torque of the casing bolts of the PX-500?", sources)
+
+
 # --- code ---------------------------------------------------------------------------------------
 
 

@@ -38,6 +38,13 @@ texts = st.lists(st.sampled_from([*STOPS, *PIECES]), max_size=25).map("".join) |
         ["| a | b |", "| c. D | e |", "Text."],
         ["- one item", "- another, 3 of them", "2) a third"],
         ["完了しました。", "次に進む。"],
+        ["Die Sitzung ist am 14. Juni in Raum 2. OG links.", "Der 2. Stock ist zu.", "Prof. Dr.-Ing. Maier kommt."],
+        [
+            "Nach § 5 Abs. 2 z. B. am Montag.",
+            "Soit env. 2 h.",
+            "Завод в г. Орле (см. гл. 4).",
+            "Rev. B. is out (ext. 22).",
+        ],
     ],
 )
 def test_sentences_end_where_they_end(sentences: list[str]) -> None:

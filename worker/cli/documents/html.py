@@ -60,7 +60,7 @@ def read_html(text: str) -> Content:
 
 
 def _passages(root: Any) -> Iterator[Passage]:
-    """Yield a passage for each heading with what follows it; its section is the way down to it below the page's."""
+    """Yield a passage for each heading with what follows it; its section is the way down to it."""
     section: str | None = None
     way_down: dict[str, str] = {}
     blocks: list[str] = []
@@ -70,9 +70,8 @@ def _passages(root: Any) -> Iterator[Passage]:
                 yield Passage("\n\n".join(blocks), section=section)
             heading, blocks = _SPACE.sub(" ", block), []
             higher = {level: above for level, above in way_down.items() if level < tag}
-            # A first heading of the highest level is the page's title.
-            way_down = {} if tag == "h1" and section is None else {**higher, tag: heading}
-            section = LEVELS.join(way_down.values()) or heading
+            way_down = {**higher, tag: heading}
+            section = LEVELS.join(way_down.values())
         blocks.append(block)
     if blocks:
         yield Passage("\n\n".join(blocks), section=section)

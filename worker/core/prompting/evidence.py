@@ -55,13 +55,13 @@ def evidence(questions: Iterable[str], texts: Sequence[str], similarities: Seque
 
 
 def missing_codes(question: str, texts: Iterable[str]) -> list[str]:
-    """Return the codes of a question that no source names, as a reader knows them.
+    """Return the codes of a question that none of its sources names, as the question writes them.
 
     >>> missing_codes("Do E-4010 and E-4012 differ?", ["E-4010: overheated.", "E-4013: no water."])
-    ['e-4012']
+    ['E-4012']
     """
     asked_codes = codes(question)
-    return sorted("-".join(code) for code in asked_codes.difference(*(named(text, asked_codes) for text in texts)))
+    return sorted(code.written for code in asked_codes.difference(*(named(text, asked_codes) for text in texts)))
 
 
 def _evidence(question: str, texts: Sequence[str], similarities: Sequence[float], names: Sequence[bool]) -> float:

@@ -210,11 +210,13 @@ def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]
     asked_codes = codes(question)
     by_source = [[*_sentences(i, one.source, asked_codes)] for i, one in enumerate(sources)]
     contents = [sentence.terms for sentences in by_source for sentence in sentences]
-    asked = {*search_terms(question), *map("".join, asked_codes)}
+    asked = {*search_terms(question), *("".join(code.pieces) for code in asked_codes)}
     weights = idf(sorted(asked), [*contents, *[frozenset[str]()] * UNSEEN_SENTENCES])
+    # What names none of the question's codes is about something else, where other sources name one.
+    naming = [i for i, one in enumerate(sources) if named(whole_text(one.source), asked_codes)] or range(len(sources))
     ranked = [
         sentence
-        for sentences, one in zip(by_source, sources, strict=True)
+        for sentences, one in ((by_source[i], sources[i]) for i in naming)
         for sentence in _scored(sentences, _heading(one.source), weights)
         if _says_enough(sentence)
     ]
@@ -229,14 +231,14 @@ def _says_enough(sentence: _Sentence) -> bool:
 
 
 def _sentences(index: int, source: Source, asked_codes: AbstractSet[Code] = frozenset()) -> Iterator[_Sentence]:
-    own_headings = {source.title, (source.heading or "").rpartition(LEVELS)[2]}
+    own_headings = {source.title, *(source.heading or "").split(LEVELS)}
     for place, unit in enumerate(units(source.text)):
         line = source.text[unit.start : unit.end]
         text = without_marker(line)
         paragraph = None if unit.is_row else unit.paragraph
         is_sentence = unit.is_whole and not unit.is_row
         is_heading = unit.is_heading or (line in own_headings and not is_sentence)
-        content = frozenset(search_terms(text)).union(map("".join, named(text, asked_codes)))
+        content = frozenset(search_terms(text)).union("".join(code.pieces) for code in named(text, asked_codes))
         yield _Sentence(index, place, paragraph, text, content, unit.is_whole, is_heading)
 
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from worker.core.text.normal_forms import normal_form
 from worker.core.text.words import STOP_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-Code = tuple[str, ...]
-"""Pieces of a code, folded."""
 
 MOST = 16
 """Codes of a text that are looked for: each costs time over every source."""
@@ -35,40 +32,62 @@ _IS_CODE = re.compile(
     r"|(?:\d++[._/:-]){3}\d"
     r"|\d{3,}+-\d{3,}+$"  # `2024-0118`
 )
-_CAPITALS = re.compile(r"(?<![^\W_])([A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f]{1,6}) (\d{2,}(?:-\d+)*)")
+_CAPITALS = re.compile(
+    r"(?<![^\W_])([A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f]{1,6}) (\d{2,}+(?:-\d++)*+)(?![.:/]?\w)"
+)
 _NO_NAMES = STOP_WORDS | {"ad", "bc", "ce", "bce", "am", "pm", "usd", "eur", "gbp", "chf"}
 """Words in capitals before a number that are no code with it."""
 
 _PIECE = re.compile(rf"[{_LETTERS}]+|[^\W\d_{_LETTERS}]+|\d+")
-_JOINS = re.compile(r"[._/:-]*+| ")
+_JOINS = re.compile(r"[._/:-]*+| |-[ \t]*+\n[ \t]*+")
 _CONTINUES = {"", "-", ".", "_"}
 _LONGEST_SUFFIX = 2
 """Letters of a piece that makes a code a longer one, as B in `E-401-B`; a word joined to a code does not."""
 
 
-def codes(text: str) -> frozenset[Code]:
-    """Return the first codes that a text names, at most `MOST`, folded.
+class Code(NamedTuple):
+    """A code that a text names.
 
-    >>> sorted(codes("Is INC-4711 older than v7.3, the 12mm bolt at 10.20.30.40 or 2025-05-01?"))
-    [('10', '20', '30', '40'), ('7', '3'), ('inc', '4711')]
+    Attributes:
+        pieces: its pieces, folded.
+        written: as it is written there.
+        number: of a word and a number with a space between (`HTTP 502`), the pieces of the number, which may stand
+            for both; empty of any other.
+    """
+
+    pieces: tuple[str, ...]
+    written: str
+    number: tuple[str, ...] = ()
+
+
+def codes(text: str) -> frozenset[Code]:
+    """Return the first codes that a text names, at most `MOST`, each once.
+
+    >>> sorted(code.written for code in codes("Is INC-4711 older than v7.3, a 12mm bolt at 10.20.30.40 or 2025-05-01?"))
+    ['10.20.30.40', 'INC-4711', 'v7.3']
     """
     text = normal_form("NFKC", text)
-    runs = [run for run in _RUN.findall(text) if _IS_CODE.match(run) and not _DATES_AND_AMOUNTS.fullmatch(run)]
+    runs = [run.rstrip("._/:-") for run in _RUN.findall(text)]
+    runs = [run for run in runs if _IS_CODE.match(run) and not _DATES_AND_AMOUNTS.fullmatch(run)]
+    text_codes = [Code(_pieces(run), run) for run in runs]
     if text != text.upper():
-        runs += [" ".join(match) for match in _CAPITALS.findall(text) if match[0].casefold() not in _NO_NAMES]
-    short_enough = dict.fromkeys(code for code in map(_pieces, runs) if len(code) <= MOST_PIECES)
-    return frozenset(islice(short_enough, MOST))
+        pairs = [match for match in _CAPITALS.findall(text) if match[0].casefold() not in _NO_NAMES]
+        text_codes += [Code(_pieces(" ".join(pair)), " ".join(pair), _pieces(pair[1])) for pair in pairs]
+    by_pieces = {code.pieces: code for code in reversed(text_codes) if len(code.pieces) <= MOST_PIECES}
+    return frozenset(islice(reversed(by_pieces.values()), MOST))
 
 
 def named(text: str, asked_codes: Iterable[Code]) -> frozenset[Code]:
     """Return the codes of ``asked_codes`` that a text names, in any writing; linear in the text.
 
-    >>> sorted(named("Tickets INC 4711, INC-47110 and step 12", [("inc", "4711"), ("inc", "47"), ("p", "12")]))
-    [('inc', '4711')]
+    >>> text = "Tickets INC 4711, INC-47110 and step 12; error 502"
+    >>> sorted(code.written for code in named(text, codes("Are INC-4711, INC-47, P-12 and HTTP 502 named?")))
+    ['HTTP 502', 'INC-4711']
     """
-    by_first: dict[str, list[Code]] = {}
+    by_first: dict[str, list[tuple[tuple[str, ...], Code]]] = {}
     for code in asked_codes:
-        by_first.setdefault(code[0], []).append(code)
+        for pieces in filter(None, (code.pieces, code.number)):
+            by_first.setdefault(pieces[0], []).append((pieces, code))
     if not by_first:
         return frozenset()
     text = normal_form("NFKC", text).casefold()
@@ -76,33 +95,33 @@ def named(text: str, asked_codes: Iterable[Code]) -> frozenset[Code]:
     return frozenset(
         code
         for i, (piece, _, __) in enumerate(places)
-        for code in by_first.get(piece, ())
-        if _stands_at(code, i, places, text)
+        for pieces, code in by_first.get(piece, ())
+        if _stands_at(pieces, i, places, text)
     )
 
 
-def _stands_at(code: Code, i: int, places: list[tuple[str, int, int]], text: str) -> bool:
-    end = i + len(code)
-    if tuple(piece for piece, _, __ in places[i:end]) != code:
+def _stands_at(pieces: tuple[str, ...], i: int, places: list[tuple[str, int, int]], text: str) -> bool:
+    end = i + len(pieces)
+    if tuple(piece for piece, _, __ in places[i:end]) != pieces:
         return False
     joins = (text[places[j][2] : places[j + 1][1]] for j in range(i, end - 1))
     return (
         all(_JOINS.fullmatch(join) for join in joins)
-        and not (i > 0 and places[i - 1][0] != "v" and _extends(places, text, i - 1, i - 1, code))
-        and not (end < len(places) and _extends(places, text, end - 1, end, code))
+        and not (i > 0 and places[i - 1][0] != "v" and _extends(places, text, i - 1, i - 1, pieces))
+        and not (end < len(places) and _extends(places, text, end - 1, end, pieces))
     )
 
 
-def _extends(places: list[tuple[str, int, int]], text: str, end: int, beside: int, code: Code) -> bool:
+def _extends(places: list[tuple[str, int, int]], text: str, end: int, beside: int, pieces: tuple[str, ...]) -> bool:
     """Return whether the piece at ``beside``, joined after ``end`` to the next one, makes a code longer."""
     piece, join = places[beside][0], text[places[end][2] : places[end + 1][1]]
     if join not in _CONTINUES:
         return False
-    is_script = piece.isascii() or not all(part.isascii() for part in code)
+    is_script = piece.isascii() or not all(part.isascii() for part in pieces)
     return piece.isdigit() or (len(piece) <= _LONGEST_SUFFIX and is_script)
 
 
-def _pieces(run: str) -> Code:
+def _pieces(run: str) -> tuple[str, ...]:
     """Return the pieces of a code, without the v of a version."""
     pieces = tuple(_PIECE.findall(run.casefold()))
     return pieces[1:] if pieces[0] == "v" and pieces[1:2] and pieces[1].isdigit() else pieces

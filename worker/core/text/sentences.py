@@ -46,19 +46,21 @@ _BREAK = re.compile(
 )
 _NEXT = re.compile(r"\s*+(\S?)(\w*+)(-[\w-]*+)?")
 _DIGIT = re.compile(r"\d")
-_LAST_WORD = re.compile(r"(?:\A|\s|[(\[\"'“‘])([\w.]+)\Z")
+_LAST_WORD = re.compile(r"(?:\A|\s|[(\[\"'“‘])([\w.-]+)\Z")
 _INITIALS = re.compile(r"(?>(?:[^\W\d_]\.)*)[^\W\d_]")
 # Sgt, Lt, Mt, Str; units are in small letters or after a number, acronyms in capitals.
 _VOWELLESS = re.compile(r"[B-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,3}")
 _LOOK_BACK = 16
+_LONGEST_ABBREVIATION = 4
+"""Letters of a word before a number or an initial that is taken for an abbreviation: `ext. 22`, `rev. B.`"""
 
 
 def split_sentences(text: str) -> Iterator[Span]:
     """Yield the places of the sentences of a text, without the white space around them, in time linear in the text.
 
-    A full stop ends none after an abbreviation, an initial or an ordinal before a month, inside a number, or before a
-    small letter that begins no code (`err-77c`). Headings, table rows and list items end where they end; a new line
-    alone ends none.
+    A full stop ends none after an abbreviation, an initial or what may be an ordinal, inside a number, or before a
+    small letter that begins no code (`err-77c`): two sentences taken for one say more than half of one. Headings, table
+    rows and list items end where they end; a new line alone ends none.
 
     >>> text = "Dr. Groß measured 0.5 kHz on 3. May, e.g. twice. It hums!"
     >>> [text[start:end] for start, end in split_sentences(text)]
@@ -96,14 +98,16 @@ def _ends_sentence(text: str, match: re.Match[str]) -> bool:
         return True
     word, following_word = last_word[1], (first_sign + rest).casefold()
     at = match.start() - len(word)
+    is_next_initial = len(first_sign + rest) == 1 and following is not None and text.startswith(".", following.end())
+    if word.isdecimal():
+        may_be_ordinal = len(word) <= len("31") and following_word not in _BEGINNINGS
+        return at > 0 and text[at - 1] != "\n" and not may_be_ordinal
     if word.casefold() in _ABBREVIATIONS or (word.casefold() in _BEFORE_NUMBERS and is_numbered):
         return False
-    if word.isdecimal():
-        ordinal = len(word) <= len("31") and following_word in MONTH_FORMS
-        return at > 0 and text[at - 1] != "\n" and not ordinal
-    # "J. S. Bach", "U.S. Air Force" and "Lt. Hayes", but not "9 V. The ...", "Room A. Twenty ..." and "in Hz. The ...".
-    is_initial = word.isupper() and bool(_INITIALS.fullmatch(word))
-    is_short = is_initial or word in _TITLES or bool(_VOWELLESS.fullmatch(word))
-    is_unit = text[max(0, at - 2) : at].strip().isdigit()
-    is_next_initial = len(first_sign + rest) == 1 and following is not None and text.startswith(".", following.end())
+    # "J. S. Bach", "U.S. Air Force" and "Lt. Hayes", but not "9 V. The ...", "Room A. The ..." and "in Hz. The ...".
+    is_initial = len(word) == 1 or (word.isupper() and bool(_INITIALS.fullmatch(word)))
+    has_stop = "." in word and not _DIGIT.search(word)
+    is_named = word.isalpha() and len(word) <= _LONGEST_ABBREVIATION and (is_next_initial or first_sign.isdecimal())
+    is_short = is_named or has_stop or is_initial or word in _TITLES or bool(_VOWELLESS.fullmatch(word))
+    is_unit = not is_named and text[max(0, at - 2) : at].strip().isdigit()
     return not is_short or is_unit or (following_word in _BEGINNINGS and not is_next_initial)

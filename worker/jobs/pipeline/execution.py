@@ -192,10 +192,10 @@ class Executor:
         return extractive.doubted(nearest), answerer
 
     def _missing(self, package: ContextPackage, sources: Mapping[str, Candidate | RemoteSource]) -> list[str]:
-        """Return a warning for codes of the question that no source names, if there are any."""
+        """Return a warning for codes of the question that none of these sources names, if there are any."""
         texts = [extractive.whole_text(source_of(found, self._paths)) for found in sources.values()]
         missing = missing_codes(package.request.question, texts)
-        return [f"answer: no source names {', '.join(missing)}"] if missing else []
+        return [f"answer: none of these sources names {', '.join(missing)}"] if missing else []
 
     def _is_near(
         self,

@@ -31,14 +31,20 @@ def test_a_block_has_a_name_of_its_own_a_description_and_one_statement(file: Pat
     for name, block in zip(parts[::2], parts[1::2], strict=True):
         assert re.match(r"-- \w", block), name
         assert COMMENT.sub("", block).strip(), name
+        assert COMMENT.sub("", block).isascii(), name
         assert ";" not in COMMENT.sub("", block), name
 
 
 @each(FILES, lambda file: file.stem)
-def test_each_block_is_used_by_the_one_module_of_its_file(file: Path) -> None:
+def test_each_block_is_used_under_its_name_by_the_one_module_of_its_file(file: Path) -> None:
     """None is left over; a name that is not there fails when the module is imported."""
     (source,) = [text for text in SOURCES if f'blocks("{file.stem}")' in text]
-    assert {*re.findall(r'^\w+ = _SQL\["(\w+)"\]', source, re.MULTILINE)} == blocks(file.stem).keys()
+    constants = re.findall(r'^(\w+)(?:: \w+)? = \(?_SQL\["(\w+)"\]', source, re.MULTILINE)
+    assert sorted(name for _, name in constants) == sorted(blocks(file.stem))
+    for constant, name in constants:
+        assert constant.removeprefix("_") == name.upper()
+        sources = [source] if constant.startswith("_") else SOURCES
+        assert sum(len(re.findall(rf"\b{constant}\b", text)) for text in sources) > 1, constant
 
 
 def test_comments_are_not_sent() -> None:

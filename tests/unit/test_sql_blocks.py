@@ -47,8 +47,8 @@ def test_each_block_is_used_under_its_name_by_the_one_module_of_its_file(file: P
         assert sum(len(re.findall(rf"\b{constant}\b", text)) for text in sources) > 1, constant
 
 
-def test_comments_are_not_sent() -> None:
-    """What is sent begins with the statement."""
+def test_a_statement_is_sent_without_its_comments() -> None:
+    """A statement begins with its first word, and a name that is not there is an error."""
     assert FILES
     assert not [name for file in FILES for name, statement in blocks(file.stem).items() if b"--" in statement]
     with pytest.raises(KeyError):

@@ -1,4 +1,4 @@
--- What doctor asks of the server about time limits and durability.
+-- Questions of doctor to the server about time limits and durability.
 
 -- name: stated_limits
 -- Returns role and database, as SQL, and of each setting its name and what a new session has, in seconds.

@@ -1,4 +1,4 @@
-"""Lua scripts of the queue: each documents its keys and arguments, and is used."""
+"""Lua scripts of the queue and the cache: each documents its keys and arguments, and is used."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import pytest
 import redis
 
 from worker import queue
+from worker.adapters import redis_cache
 from worker.queue import lua
 from worker.queue.lua import Script
 
 FILES = sorted(Path(lua.__file__).parent.glob("*.lua"))
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", [*FILES, Path(redis_cache.__file__).with_suffix(".lua")], ids=lambda file: file.stem)
 def test_a_script_documents_its_keys_and_arguments_at_its_head(file: Path) -> None:
     """Each number that it uses, after KEYS and ARGV."""
     text = file.read_text()
@@ -31,7 +32,7 @@ def test_each_script_is_used() -> None:
     """None is left over."""
     assert FILES
     source = "".join(file.read_text() for file in Path(queue.__file__).parent.rglob("*.py"))
-    assert {*re.findall(r'Script\("(\w+)"', source)} == {file.stem for file in FILES}
+    assert {*re.findall(r'(?:Script|text)\("(\w+)"', source)} == {file.stem for file in FILES}
 
 
 def test_a_script_is_sent_once_and_run_once() -> None:

@@ -10,6 +10,7 @@ from psycopg import sql
 
 from worker.adapters.postgres.column_types import TEXTS
 from worker.adapters.postgres.ownership import foreign_owner, vector_schema
+from worker.adapters.postgres.sql import blocks
 from worker.adapters.postgres.statements import estimated_rows
 
 if TYPE_CHECKING:
@@ -125,67 +126,17 @@ COUNTED = 100_000
 STATES = ("status", "state", "visibility", "access", "access_level", "classification")
 """Columns of text that may say whether a row is hidden."""
 
-_VECTOR_TABLES = """
-SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
-   AND CASE WHEN %(schemas)s::text[] = '{}' THEN n.nspname NOT LIKE 'pg\\_%%'
-                 AND n.nspname NOT IN ('information_schema', 'retrieval')
-            ELSE n.nspname = ANY (%(schemas)s::text[]) END
-   AND EXISTS (SELECT FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-                 JOIN pg_extension e ON e.extname = 'vector' AND e.extnamespace = t.typnamespace
-                WHERE a.attrelid = c.oid AND NOT a.attisdropped AND t.typname IN ('vector', 'halfvec'))
- ORDER BY n.nspname, c.relname
-"""
-
-_TABLE = """
-SELECT n.nspname, c.relname, quote_ident(n.nspname) || '.' || quote_ident(c.relname), c.relrowsecurity,
-       (SELECT count(*) FROM pg_policy WHERE polrelid = c.oid AND polcmd IN ('r', '*')
-           AND (0 = ANY (polroles) OR to_regrole('retrieval_worker') = ANY (polroles))), c.relkind = 'p',
-       coalesce((SELECT array_agg(a.attname ORDER BY place) FROM pg_index i,
-                        unnest(i.indkey) WITH ORDINALITY AS part (attnum, place)
-                   JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = part.attnum
-                  WHERE i.indrelid = c.oid AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL
-                    AND NOT EXISTS (SELECT FROM unnest(i.indkey) AS k JOIN pg_attribute n
-                                        ON n.attrelid = c.oid AND n.attnum = k WHERE NOT n.attnotnull)
-                  GROUP BY i.indexrelid, i.indisprimary ORDER BY i.indisprimary DESC, i.indexrelid LIMIT 1), '{}')
-  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = %s
-"""
-
-_COLUMNS = """
-SELECT a.attname, quote_ident(a.attname),
-       CASE WHEN t.typname IN ('vector', 'halfvec', 'sparsevec') AND e.oid IS NOT NULL THEN t.typname
-            ELSE format_type(CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END, NULL) END, a.atttypmod
-  FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-  LEFT JOIN pg_extension e ON e.extname = 'vector' AND e.extnamespace = t.typnamespace
- WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
-"""
-
-_REFERENCES = """
-SELECT a.attname, k.confrelid, f.attname FROM pg_constraint k
-  JOIN pg_attribute a ON a.attrelid = k.conrelid AND a.attnum = k.conkey[1]
-  JOIN pg_attribute f ON f.attrelid = k.confrelid AND f.attnum = k.confkey[1]
- WHERE k.conrelid = %s AND k.contype = 'f' AND cardinality(k.conkey) = 1 ORDER BY a.attnum
-"""
-
-_INDEXES = """
-SELECT DISTINCT replace(o.opcname, '_cosine_ops', '') FROM pg_index i
-  JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam AND m.amname = 'hnsw'
-  JOIN pg_opclass o ON o.oid = i.indclass[0]
- WHERE i.indrelid = %s AND i.indpred IS NULL AND o.opcname IN ('vector_cosine_ops', 'halfvec_cosine_ops') ORDER BY 1
-"""
-
-_HIDDEN = "SELECT NOT has_table_privilege(%(oid)s::oid, 'SELECT') OR row_security_active(%(oid)s::oid)"
-
-# A view would run what its owner wrote.
-_ORDINARY = """
-SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE n.nspname = %s AND c.relname = %s AND c.relkind IN ('r', 'p')
-"""
-
-_STORAGE = """
-SELECT relid::oid FROM pg_partition_tree(%(oid)s::oid::regclass) WHERE isleaf
- UNION SELECT oid FROM pg_class WHERE oid = %(oid)s AND relkind = 'r'
-"""
+_SQL = blocks("adoption")
+_VECTOR_TABLES = _SQL["vector_tables"]
+_TABLE = _SQL["table"]
+_COLUMNS = _SQL["columns"]
+_REFERENCES = _SQL["references"]
+_INDEXES = _SQL["indexes"]
+_IS_HIDDEN = _SQL["is_hidden"]
+_ORDINARY = _SQL["ordinary"]
+_STORAGE = _SQL["storage"]
+_NEVER_ANALYSED = _SQL["never_analysed"]
+_IS_GRANTED = _SQL["is_granted"]
 
 _KEYS = """
 SELECT key FROM (SELECT {column}::jsonb AS value FROM {table} WHERE {column} IS NOT NULL LIMIT {limit}) AS first,
@@ -198,7 +149,6 @@ SELECT DISTINCT {pgvector}.vector_dims({column}) FROM (
   SELECT {column} FROM {table} AS c WHERE {column} IS NOT NULL AND {where} LIMIT {limit}) AS first ORDER BY 1
 """
 
-_NEVER_ANALYSED = "SELECT coalesce(bool_or(reltuples < 0), false) FROM pg_class WHERE oid = ANY (%s::oid[])"
 
 _COUNT = "SELECT count(*) FROM (SELECT FROM {table} LIMIT {limit}) AS first"
 
@@ -207,9 +157,6 @@ SELECT DISTINCT value FROM (SELECT {column}::text AS value FROM {table} WHERE {c
     AS first ORDER BY value LIMIT 20
 """
 
-_GRANTED = """
-SELECT has_schema_privilege('public', extnamespace, 'USAGE') FROM pg_extension WHERE extname = 'vector'
-"""
 
 _LENGTH = "SELECT coalesce(avg(length({column})), 0) FROM (SELECT {column} FROM {table} LIMIT {limit}) AS first"
 
@@ -234,7 +181,7 @@ def vector_tables(
     """
     connection.execute(_TRUSTING_NOBODY)
     pgvector = vector_schema(connection)
-    granted = connection.execute(_GRANTED).fetchone() == (True,)
+    granted = connection.execute(_IS_GRANTED).fetchone() == (True,)
     oid_rows = connection.execute(_VECTOR_TABLES, {"schemas": [*schemas]}).fetchall() if pgvector else []
     for tables_read, (oid,) in enumerate(oid_rows):
         progress(tables_read, len(oid_rows))
@@ -287,7 +234,7 @@ def _not_read(connection: psycopg.Connection[Any], oid: int) -> str:
     """Return why this role must not read a table, or ``''``."""
     if owner := foreign_owner(connection, oid):
         return f"its owner {owner} could run code as the role that reads it: adopt it as its owner"
-    is_hidden = connection.execute(_HIDDEN, {"oid": oid}).fetchone() == (True,)
+    is_hidden = connection.execute(_IS_HIDDEN, {"oid": oid}).fetchone() == (True,)
     return "this role may not read all of its rows: adopt it as its owner" if is_hidden else ""
 
 

@@ -18,6 +18,7 @@ from redis.retry import Retry
 from retrieval_client.errors import RetrievalError, SettingsError
 from worker.adapters.postgres.connections import LIMITS
 from worker.adapters.postgres.database import connected, translated_errors
+from worker.adapters.postgres.sql import blocks
 from worker.adapters.redis_refusals import queue_url_problem, refusal, url_problem
 from worker.settings.serving import QUEUES
 
@@ -338,11 +339,9 @@ def _read_info(client: redis.Redis) -> dict[str, str]:
     return {name: value for name, value in redis_settings.items() if value is not None}
 
 
-_STATED = """
-SELECT quote_ident(current_user), quote_ident(current_database()), name,
-       extract(epoch FROM (reset_val || unit)::interval)::float8
-  FROM pg_settings WHERE name = ANY (%s)
-"""
+_SQL = blocks("durability")
+_STATED_LIMITS = _SQL["stated_limits"]
+_STORAGE = _SQL["storage"]
 
 
 def role_findings(settings: Settings) -> Iterator[Finding]:
@@ -352,7 +351,7 @@ def role_findings(settings: Settings) -> Iterator[Finding]:
     role and database, since that wins over all of these.
     """
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
-        rows = {row[2]: row for row in connection.execute(_STATED, ([*LIMITS],)).fetchall()}
+        rows = {row[2]: row for row in connection.execute(_STATED_LIMITS, ([*LIMITS],)).fetchall()}
     longest, search = settings.worker.time_limit_seconds, settings.search.statement_timeout_seconds
     for name, limit in (LIMITS | {"statement_timeout": f"{min(max(30, math.ceil(search)), longest)}s"}).items():
         role, database, _, seconds = rows[name]
@@ -372,13 +371,6 @@ def role_findings(settings: Settings) -> Iterator[Finding]:
         )
 
 
-_STORED = """
-SELECT quote_ident(current_user), quote_ident(current_database()), pg_is_in_recovery(),
-       current_setting('synchronous_commit'), current_setting('synchronous_standby_names'),
-       (SELECT count(*) FROM pg_stat_replication),
-       ARRAY(SELECT name FROM pg_settings
-              WHERE setting = 'off' AND (name = ANY (%s) OR name LIKE 'enable\\_%%' AND boot_val = 'on') ORDER BY name)
-"""
 _CRASH = "a crash of the machine can destroy the database"
 _OFF = {
     "fsync": (_CRASH, "ALTER SYSTEM SET fsync = on; reload"),
@@ -397,7 +389,7 @@ _PLANS = "a left-over of an experiment: plans that searches need are avoided"
 def storage_findings(settings: Settings) -> Iterator[Finding]:
     """Check whether what Postgres has committed survives a crash, and a failover to a standby."""
     with translated_errors(), connected(settings.database_connection_string.get_secret_value()) as connection:
-        row = connection.execute(_STORED, ([*_OFF],)).fetchone()
+        row = connection.execute(_STORAGE, ([*_OFF],)).fetchone()
     role, database, standby, commit, standby_names, standbys, off = row or ("", "", False, "on", "", 0, [])
     of_session = (_PLANS, f"ALTER ROLE {role} IN DATABASE {database} SET {{name}} = on")
     for name in off:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from typing import TYPE_CHECKING, cast
 
 import redis
@@ -18,19 +19,7 @@ PREFIX = "retrieval-cache"
 LARGEST = 1 << 20
 """Maximum bytes of a value. Longer ones are not stored, and no more is read of a value from another client."""
 
-# Adds the key to a sorted set by time and stores the value; then deletes the oldest beyond the limit.
-_PUT = """
-local time = redis.call('TIME')
-redis.call('ZADD', KEYS[2], time[1] + time[2] / 1000000, KEYS[1])
-redis.call('EXPIRE', KEYS[2], ARGV[2])
-redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
-local excess = redis.call('ZCARD', KEYS[2]) - ARGV[3]
-if excess > 0 then
-  for i, item in ipairs(redis.call('ZPOPMIN', KEYS[2], excess)) do
-    if i % 2 == 1 then redis.call('DEL', item) end
-  end
-end
-"""
+_PUT = resources.files(__package__).joinpath("redis_cache.lua").read_text(encoding="utf-8")
 
 
 class Cache:

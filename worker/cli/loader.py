@@ -18,6 +18,7 @@ from psycopg.types.json import Jsonb
 from worker.adapters.postgres import embedders
 from worker.adapters.postgres.column_types import INDEXED_DIMENSIONS, fits_in_line
 from worker.adapters.postgres.ownership import check_owners, vector_schema
+from worker.adapters.postgres.sql import blocks
 from worker.adapters.postgres.text_statistics import refresh
 from worker.cli.corpus_files import EMBED_WITH, Document
 from worker.cli.usage import WrongUsage
@@ -43,75 +44,31 @@ _CHUNKS_AT_ONCE = 64  # are embedded, and committed
 _SHARE = -(-_CHUNKS_AT_ONCE // min(_CORES, 8))
 """Of them, what is embedded in one call: a local model uses one core for each."""
 
-_DOCUMENT = """
-INSERT INTO public.documents (id, title, path, kind, owner_id, tenant_id, visibility)
-VALUES (%(id)s, %(title)s, %(path)s, %(kind)s, %(owner)s, %(tenant)s, %(visibility)s)
-ON CONFLICT (id) DO UPDATE SET title = excluded.title, path = excluded.path, kind = excluded.kind,
-  owner_id = excluded.owner_id, tenant_id = excluded.tenant_id, visibility = excluded.visibility
-"""
-
-_GRANT = "INSERT INTO public.document_grants (document_id, grantee) VALUES (%s, %s)"
-
-_CHUNK = """
-INSERT INTO public.document_chunks (id, document_id, text_content, page, section, coordinates, metadata, embedding)
-VALUES (%(id)s, %(document_id)s, %(text)s, %(page)s, %(section)s, %(coordinates)s, %(metadata)s, %(embedding)s)
-"""
-
-_STORED_CHUNKS = """
-SELECT id, text_content AS text, page, section, coordinates, metadata FROM public.document_chunks
- WHERE document_id = %s AND embedding IS NOT NULL
-"""
-
-_MOVED_CHUNK = """
-UPDATE public.document_chunks
-   SET page = %(page)s, section = %(section)s, coordinates = %(coordinates)s, metadata = %(metadata)s
- WHERE id = %(id)s
-"""
-
-_BELOW = "SELECT id, owner_id, tenant_id FROM public.documents WHERE starts_with(id, %s) OR id = %s ORDER BY id"
-
-_OWNERS_OF_CHUNKS = "SELECT id, document_id FROM public.document_chunks WHERE id = ANY (%s)"
-
-_SECTION = """
-INSERT INTO public.doc_embeddings (id, page_name, page_url, section_title, content, metadata, embedding)
-VALUES (%(id)s, %(page_name)s, %(page_url)s, %(section_title)s, %(content)s, %(metadata)s, %(embedding)s)
-ON CONFLICT (id) DO UPDATE SET page_name = excluded.page_name, page_url = excluded.page_url,
-  section_title = excluded.section_title, content = excluded.content, metadata = excluded.metadata,
-  embedding = excluded.embedding
-"""
-
-_EXAMPLE = """
-INSERT INTO public.example_strudels (id, title, description, code, tags, url, embedding)
-VALUES (%(id)s, %(title)s, %(description)s, %(code)s, %(tags)s, %(url)s, %(embedding)s)
-ON CONFLICT (id) DO UPDATE SET title = excluded.title, description = excluded.description, code = excluded.code,
-  tags = excluded.tags, url = excluded.url, embedding = excluded.embedding
-"""
-
-_DIMENSIONS_OF = """
-SELECT atttypmod FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = 'embedding' AND NOT attisdropped
-"""
+_SQL = blocks("loader")
+_UPSERT_DOCUMENT = _SQL["upsert_document"]
+_INSERT_GRANT = _SQL["insert_grant"]
+_INSERT_CHUNK = _SQL["insert_chunk"]
+_SELECT_CHUNKS = _SQL["select_chunks"]
+_UPDATE_PLACE = _SQL["update_place"]
+_SELECT_DOCUMENTS_BELOW = _SQL["select_documents_below"]
+_SELECT_DOCUMENTS_OF_CHUNKS = _SQL["select_documents_of_chunks"]
+_DELETE_DOCUMENTS = _SQL["delete_documents"]
+_DELETE_GRANTS = _SQL["delete_grants"]
+_DELETE_CHUNKS = _SQL["delete_chunks"]
+_DELETE_OTHER_CHUNKS = _SQL["delete_other_chunks"]
+_UPSERT_SECTION = _SQL["upsert_section"]
+_UPSERT_EXAMPLE = _SQL["upsert_example"]
+_DIMENSIONS_OF = _SQL["dimensions_of"]
+_LANGUAGES = _SQL["languages"]
+_WORDS = _SQL["words"]
+_FOLDS = _SQL["folds"]
+_IS_COUNTED = _SQL["is_counted"]
 
 _OVER_HALFVEC = b"((embedding::public.halfvec(%d)) public.halfvec_cosine_ops)" % DIMENSIONS
 _PGVECTOR = re.compile(rb"public\.(?=(?:half)?vec(?:tor)?[(_])")
 
 _LANGUAGE = "english"
-_LANGUAGES = """
-SELECT cfgname FROM pg_ts_config WHERE cfgnamespace = 'retrieval'::regnamespace AND cfgname ~ '^[a-z_]+$' ORDER BY 1
-"""
 
-# The columns of words of the reference tables, and of their signatures: language, whether texts are folded.
-_WORDS = r"""
-SELECT a.attrelid::regclass::text, string_agg(format('DROP COLUMN %%I', a.attname), ', ' ORDER BY a.attname),
-       max(substring(made_by FROM '(?:to_tsvector|text_vector)\(''(?:pg_catalog\.|retrieval\.)?(\w+)''::regconfig')),
-       bool_and(made_by LIKE '%%text_vector(%%')
-  FROM unnest(%s::text[]) AS name
-  JOIN pg_attribute a ON a.attrelid = to_regclass(name) AND a.attname IN ('text_search', 'text_signature')
-  JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum, pg_get_expr(d.adbin, d.adrelid) AS made_by
- GROUP BY a.attrelid ORDER BY a.attrelid
-"""
-
-_FOLDS = "SELECT to_regprocedure('retrieval.text_vector(regconfig, text)') IS NOT NULL"
-_COUNTED = "SELECT EXISTS (SELECT FROM retrieval.text_statistics)"
 
 LOCK_SECONDS = 10.0
 """Seconds that `migrate` waits for a lock: sessions behind it in the lock's queue, also searches, wait as well."""
@@ -179,7 +136,7 @@ def _remaining(
         if language and stored_language not in {None, language}
     ]
     remaining = []
-    if unfolded or (not folded and connection.execute(_COUNTED).fetchone() == (True,)):
+    if unfolded or (not folded and connection.execute(_IS_COUNTED).fetchone() == (True,)):
         remaining += ["replace the workers of the older version, which does not fold accents in questions"]
         if unfolded:
             remaining += [f"run the ALTER TABLE that 'retrieval-worker doctor' names for {', '.join(unfolded)}"]
@@ -350,7 +307,7 @@ def _embedded_texts(
 ) -> dict[str, tuple[str, str]]:
     """Return the text of each stored chunk of a document, and what was embedded for it."""
     with connection.cursor(row_factory=dict_row) as cursor:
-        rows = cursor.execute(_STORED_CHUNKS, (document_id,)).fetchall()
+        rows = cursor.execute(_SELECT_CHUNKS, (document_id,)).fetchall()
     return {
         row["id"]: (row["text"], under_headings(row["text"], [row.get(column) for column in columns])) for row in rows
     }
@@ -381,7 +338,7 @@ def check_rights(connection: psycopg.Connection[Any], root: str, owner: str, ten
         WrongUsage: one is another's.
     """
     folder, *_ = root.split("/")
-    rows = connection.execute(_BELOW, (f"{root}/", root)).fetchall()
+    rows = connection.execute(_SELECT_DOCUMENTS_BELOW, (f"{root}/", root)).fetchall()
     for document_id, stored_owner, stored_tenant in rows:
         if (stored_owner, stored_tenant) != (owner, tenant):
             of_tenant = f" of the tenant {stored_tenant}" if stored_tenant else ""
@@ -394,7 +351,7 @@ def check_rights(connection: psycopg.Connection[Any], root: str, owner: str, ten
 
 def delete_documents(connection: psycopg.Connection[Any], ids: Sequence[str]) -> None:
     """Delete documents with their chunks and grants."""
-    connection.execute("DELETE FROM public.documents WHERE id = ANY (%s)", (list(ids),))
+    connection.execute(_DELETE_DOCUMENTS, (list(ids),))
 
 
 def columns_to_embed(corpora: Mapping[str, CorpusSettings]) -> dict[str, Sequence[str]]:
@@ -461,7 +418,7 @@ def check_chunk_ids(connection: psycopg.Connection[Any], files: Iterable[CorpusF
     """
     documents = [item for file in files for item in file.items if isinstance(item, Document)]
     ids = [chunk_id for document in documents for chunk_id, _ in document.to_embed()]
-    stored = dict(connection.execute(_OWNERS_OF_CHUNKS, (ids,)).fetchall()) if ids else {}
+    stored = dict(connection.execute(_SELECT_DOCUMENTS_OF_CHUNKS, (ids,)).fetchall()) if ids else {}
     loaded_holders: dict[str, str] = {}
     loaded: set[str] = set()
     for document in documents:
@@ -479,22 +436,20 @@ def check_chunk_ids(connection: psycopg.Connection[Any], files: Iterable[CorpusF
 def _store_document(cursor: psycopg.Cursor[Any], write: _Write, vectors: Iterator[Vector]) -> None:
     document: Any = write.item
     visibility = document.visibility or ("public" if document.public else "private")
-    cursor.execute(_DOCUMENT, {**document.model_dump(), "visibility": visibility})
-    cursor.execute("DELETE FROM public.document_grants WHERE document_id = %s", (document.id,))
-    cursor.executemany(_GRANT, [(document.id, grantee) for grantee in dict.fromkeys(document.grants)])
+    cursor.execute(_UPSERT_DOCUMENT, {**document.model_dump(), "visibility": visibility})
+    cursor.execute(_DELETE_GRANTS, (document.id,))
+    cursor.executemany(_INSERT_GRANT, [(document.id, grantee) for grantee in dict.fromkeys(document.grants)])
     rows = [_chunk_row(document, chunk) for chunk in document.chunks]
     ids = [row["id"] for row in rows]
     new = [rows[i] for i in write.embedded]
-    replaced = "DELETE FROM public.document_chunks WHERE document_id = %s AND id = ANY (%s)"
-    cursor.execute(replaced, (document.id, [row["id"] for row in new]))
+    cursor.execute(_DELETE_CHUNKS, (document.id, [row["id"] for row in new]))
     if write.is_last:
-        gone = "DELETE FROM public.document_chunks WHERE document_id = %s AND id <> ALL (%s)"
-        cursor.execute(gone, (document.id, ids))
-        cursor.execute(_STORED_CHUNKS, (document.id,))
+        cursor.execute(_DELETE_OTHER_CHUNKS, (document.id, ids))
+        cursor.execute(_SELECT_CHUNKS, (document.id,))
         stored = {chunk_id: place for chunk_id, _, *place in cursor}
         moved = [row for row in rows if row["id"] in stored and stored[row["id"]] != _place(row)]
-        cursor.executemany(_MOVED_CHUNK, moved)
-    cursor.executemany(_CHUNK, [{**row, "embedding": next(vectors)} for row in new])
+        cursor.executemany(_UPDATE_PLACE, moved)
+    cursor.executemany(_INSERT_CHUNK, [{**row, "embedding": next(vectors)} for row in new])
 
 
 def _chunk_row(document: Document, chunk: DocumentChunk) -> dict[str, Any]:
@@ -516,11 +471,13 @@ def _place(row: Mapping[str, Any]) -> list[Any]:
 
 def _store_section(cursor: psycopg.Cursor[Any], write: _Write, vectors: Iterator[Vector]) -> None:
     section: Any = write.item
-    cursor.execute(_SECTION, {**section.model_dump(), "metadata": Jsonb(section.metadata), "embedding": next(vectors)})
+    cursor.execute(
+        _UPSERT_SECTION, {**section.model_dump(), "metadata": Jsonb(section.metadata), "embedding": next(vectors)}
+    )
 
 
 def _store_example(cursor: psycopg.Cursor[Any], write: _Write, vectors: Iterator[Vector]) -> None:
-    cursor.execute(_EXAMPLE, {**write.item.model_dump(), "embedding": next(vectors)})
+    cursor.execute(_UPSERT_EXAMPLE, {**write.item.model_dump(), "embedding": next(vectors)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from worker.adapters.postgres.column_types import INDEXED_DIMENSIONS
 from worker.adapters.postgres.index_advice import EF_CONSTRUCTION, M
 from worker.adapters.postgres.indexes import Hnsw, hnsw
 from worker.adapters.postgres.ownership import vector_schema
+from worker.adapters.postgres.sql import blocks
 from worker.cli.loader import REFERENCE_TABLES, dimensions_of
 from worker.cli.usage import WrongUsage
 
@@ -29,13 +30,12 @@ _COMMANDS = {
 }
 _PARAMETERS = f" WITH (m = {M}, ef_construction = {EF_CONSTRUCTION})"
 
-_STATE = "SELECT phase, blocks_done, blocks_total FROM pg_stat_progress_create_index WHERE pid = %s"
+_SQL = blocks("reindexing")
+_PROGRESS = _SQL["progress"]
+_END_WITH_CLIENT = _SQL["end_with_client"]
+_IS_BUILT = _SQL["is_built"]
+
 _TELL_SECONDS = 0.5
-
-# Where Postgres can't see that a client is gone (on Windows), a build that nobody waits for goes on.
-_ENDS_WITH_ITS_CLIENT = "SET client_connection_check_interval = 1000"
-
-_TAKEN = "SELECT true FROM pg_index WHERE indexrelid = to_regclass(%s) AND indisvalid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,12 @@ def _build(connection: psycopg.Connection[Any], table: str, kind: str) -> None:
         raise WrongUsage(f"--index {kind}: it holds at most {size_limit:,} dimensions, {table} has {size:,}")
     schema, name = table.split(".")
     index = f"{name}_embedding_{kind}_idx"
-    if connection.execute(_TAKEN, (f"{schema}.{index}",)).fetchone():
+    if connection.execute(_IS_BUILT, (f"{schema}.{index}",)).fetchone():
         raise WrongUsage(f"--index {kind}: {schema}.{index} is an index of another kind: rename it")
     # What an interrupted build left is not valid, and has the name.
     connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(schema, index)))
     with suppress(psycopg.Error):
-        connection.execute(_ENDS_WITH_ITS_CLIENT)
+        connection.execute(_END_WITH_CLIENT)
     command = sql.SQL(_COMMANDS[kind] + _PARAMETERS)
     sql_parameters = {"size": sql.Literal(size), "pgvector": sql.SQL(vector_schema(connection) or "public")}
     connection.execute(command.format(sql.Identifier(index), sql.Identifier(schema, name), **sql_parameters))
@@ -135,7 +135,7 @@ def _watched(connection: psycopg.Connection[Any], watch: Watch | None, table: st
     def tell() -> None:
         with suppress(psycopg.Error):  # the build itself tells whether Postgres is gone
             while not ended.wait(_TELL_SECONDS):
-                for phase, blocks_done, total in watch.connection.execute(_STATE, (pid,)):
+                for phase, blocks_done, total in watch.connection.execute(_PROGRESS, (pid,)):
                     watch.progress(table, phase, blocks_done, total)
 
     telling = Thread(target=tell, name="progress of the build")

@@ -13,6 +13,7 @@ from psycopg.types.json import Jsonb
 
 from worker.adapters.durability import Finding
 from worker.adapters.postgres.catalog import identifier
+from worker.adapters.postgres.sql import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 _MOST_ROWS, _SECONDS, _NEARLY_ALL = 100_000, 10, 0.9
 
 _COUNT = "SELECT count(*) FROM (SELECT FROM {} {} LIMIT {}) AS visible"
-_IS_TABLE = "SELECT relkind <> 'v' FROM pg_class WHERE oid = to_regclass(%s)"
-_STATE = "SELECT set_config(name, value, true) FROM jsonb_each_text(%s::jsonb) AS settings (name, value)"
+_SQL = blocks("visibility")
+_IS_TABLE = _SQL["is_table"]
+_SET_CALLER = _SQL["set_caller"]
 
 
 def visible_rows(connection: psycopg.Connection[Any], settings: Settings, name: str, rows: int) -> Finding:
@@ -78,7 +80,7 @@ def _count(connection: psycopg.Connection[Any], table: str, share: float, claims
     session_settings = {"transaction_read_only": "on", "statement_timeout": f"{_SECONDS}s", **claims}
     try:
         with connection.transaction():
-            connection.execute(_STATE, (Jsonb(session_settings),))
+            connection.execute(_SET_CALLER, (Jsonb(session_settings),))
             row = connection.execute(count).fetchone()
     except (psycopg.DataError, psycopg.errors.RaiseException, psycopg.errors.UndefinedObject):
         return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from psycopg.types.json import Jsonb
 
 from worker.adapters.postgres.runs import pin_of
+from worker.adapters.postgres.sql import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,49 +35,13 @@ class StoredRun:
     last: Mapping[str, int] | None
 
 
-_COUNT = b"""
-SELECT count(*) FROM retrieval.runs
- WHERE (%(owner)s::text IS NULL OR owner = %(owner)s) AND (%(subject_id)s::text IS NULL OR subject_id = %(subject_id)s)
-   AND (%(run_id)s::text IS NULL OR run_id = %(run_id)s)
-"""
-
-_SELECT_NEXT = b"""
-SELECT r.id, r.subject_id, r.run_id, c.counts
-  FROM retrieval.runs r LEFT JOIN retrieval.run_checks c ON c.run = r.id
- WHERE r.id > %(after)s
-   AND (%(owner)s::text IS NULL OR owner = %(owner)s) AND (%(subject_id)s::text IS NULL OR subject_id = %(subject_id)s)
-   AND (%(run_id)s::text IS NULL OR run_id = %(run_id)s)
- ORDER BY r.id LIMIT %(limit)s
-"""
-
-# New runs first, then those checked longest ago; two small index lookups instead of a sort of all.
-_SELECT_DUE = b"""
-(SELECT r.id, r.subject_id, r.run_id, NULL::jsonb
-   FROM retrieval.runs r WHERE NOT EXISTS (SELECT FROM retrieval.run_checks c WHERE c.run = r.id)
-  ORDER BY r.id LIMIT %(limit)s)
-UNION ALL
-(SELECT r.id, r.subject_id, r.run_id, c.counts
-   FROM retrieval.run_checks c JOIN retrieval.runs r ON r.id = c.run
-  ORDER BY c.checked_at, c.run LIMIT %(limit)s)
- LIMIT %(limit)s
-"""
-
-_SELECT_PINS = b"""
-SELECT p.run, p.score, p.chunk_hash, p.hash_version, p.raw_hash, p.chunk_id, p.document_id, p.corpus
-  FROM retrieval.run_pins p JOIN retrieval.run_records r USING (run, task, step)
- WHERE p.run = ANY (%(runs)s::bigint[]) ORDER BY p.run, r.sequence, p.rank
-"""
-
-_UPSERT_CHECKS = b"""
-INSERT INTO retrieval.run_checks (run, counts)
-SELECT * FROM unnest(%(runs)s::bigint[], %(counts)s::jsonb[])
-ON CONFLICT (run) DO UPDATE SET checked_at = now(), counts = excluded.counts
-"""
-
-_INSERT_DRIFT = b"""
-INSERT INTO retrieval.run_events (run, kind, data)
-SELECT run, 'drifted', counts FROM unnest(%(drifted)s::bigint[], %(drift)s::jsonb[]) AS d (run, counts)
-"""
+_SQL = blocks("checks")
+_COUNT = _SQL["count"]
+_SELECT_NEXT = _SQL["select_next"]
+_SELECT_DUE = _SQL["select_due"]
+_SELECT_PINS = _SQL["select_pins"]
+_UPSERT_CHECKS = _SQL["upsert_checks"]
+_INSERT_DRIFT = _SQL["insert_drift"]
 
 
 class Checks:

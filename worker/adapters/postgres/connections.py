@@ -20,6 +20,8 @@ from psycopg.errors import _WaitTimeout
 from psycopg.pq import Format
 from psycopg.types.json import set_json_loads
 
+from worker.adapters.postgres.sql import blocks
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -50,19 +52,8 @@ _LIMIT = "set_config('{0}', CASE current_setting('{0}') WHEN '0' THEN '{1}' ELSE
 _SET_LIMITS = ("SELECT " + ", ".join(_LIMIT.format(*limit) for limit in LIMITS.items())).encode()
 
 
-# Any role that may create schemas could name one as the worker's, and put its own functions and tables first. The
-# schema of pgvector comes last, wherever it was installed: the driver looks its types up by the path.
-_SEARCH_PATH = rb"""
-SELECT set_config('search_path', string_agg(part, ', ' ORDER BY place), false)
-  FROM (SELECT btrim(part) AS part, place
-          FROM unnest(string_to_array(current_setting('search_path'), ',')) WITH ORDINALITY AS parts (part, place)
-         WHERE btrim(part, ' "') NOT IN ('$user', '')
-        UNION ALL
-        SELECT quote_ident(n.nspname), 1000000
-          FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
-         WHERE e.extname = 'vector' AND n.nspname <> ALL (current_schemas(false))) AS path
-HAVING count(*) > 0
-"""
+_SQL = blocks("connections")
+_SEARCH_PATH = _SQL["search_path"]
 
 
 def conninfo(dsn: str) -> str:

@@ -13,6 +13,7 @@ from psycopg import sql
 from worker.adapters.postgres.catalog import identifier
 from worker.adapters.postgres.database import connected, translated_errors
 from worker.adapters.postgres.privileges import oid_of, sources
+from worker.adapters.postgres.sql import blocks
 from worker.core.prompting.costs import unbilled
 from worker.core.text.embedded_text import under_headings
 from worker.core.text.fingerprint import TEXTS, EmbedderIdentity, agree
@@ -29,17 +30,10 @@ if TYPE_CHECKING:
     from worker.settings import Settings
     from worker.settings.serving import CorpusSettings
 
-_IS_THERE = "SELECT to_regclass('retrieval.embedders') IS NOT NULL"
-
-_STORED = "SELECT relation, name, version, dimensions, fingerprint FROM retrieval.embedders"
-
-_STORE = """
-INSERT INTO retrieval.embedders (relation, name, version, dimensions, fingerprint)
-VALUES (%(relation)s, %(name)s, %(version)s, %(dimensions)s, %(fingerprint)s)
-ON CONFLICT (relation) DO UPDATE SET name = excluded.name, version = excluded.version,
-  dimensions = excluded.dimensions, fingerprint = excluded.fingerprint, loaded_at = now()
-"""
-
+_SQL = blocks("embedders")
+_IS_THERE = _SQL["is_there"]
+_SELECT_EMBEDDERS = _SQL["select_embedders"]
+_UPSERT_EMBEDDER = _SQL["upsert_embedder"]
 
 # Both ends of the ids, by their index: a table whose embedder was changed half way has rows of both. Who sees few rows
 # has all of them in the first end, and is spared a second walk through the index.
@@ -156,7 +150,7 @@ def store(connection: psycopg.Connection[Any], table: str, embedder: EmbedderIde
         "dimensions": embedder.dimensions,
         "fingerprint": embedder.fingerprint.astype("<f4").tobytes(),
     }
-    connection.execute(_STORE, values)
+    connection.execute(_UPSERT_EMBEDDER, values)
 
 
 def stored(connection: psycopg.Connection[Any], corpora: Mapping[str, CorpusSettings]) -> dict[str, EmbedderIdentity]:
@@ -178,7 +172,7 @@ def stored_by_table(connection: psycopg.Connection[Any]) -> dict[str, EmbedderId
     try:
         if connection.execute(_IS_THERE).fetchone() != (True,):
             return {}
-        rows = connection.execute(_STORED).fetchall()
+        rows = connection.execute(_SELECT_EMBEDDERS).fetchall()
     except psycopg.errors.InsufficientPrivilege:
         return {}
     return {

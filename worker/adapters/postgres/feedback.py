@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg.types.json import Jsonb
 
+from worker.adapters.postgres.sql import blocks
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
@@ -51,99 +53,14 @@ class CorpusFeedback:
     used: Sequence[str]
 
 
-# Feedback of a run is recorded by one transaction after another: the next one sees the jobs of those before.
-_IN_TURN = b"""
-SELECT pg_advisory_xact_lock(hashtextextended(jsonb_build_array(%(owner)s::text, %(subject_id)s::text,
-                                                                %(run_id)s::text)::text, 0))
-"""
-
-# A job that is delivered again, after others, would undo what they said.
-_IS_NEW = b"""
-NOT EXISTS (SELECT FROM retrieval.run_events e
-             WHERE e.run = runs.id AND e.kind = 'feedback' AND e.data = jsonb_build_object('job', %(job)s::text))
-"""
-
-_RECORD_JOB = (
-    b"""
-INSERT INTO retrieval.run_events (run, kind, data)
-SELECT id, 'feedback', jsonb_build_object('job', %(job)s::text) FROM retrieval.runs
- WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s AND """
-    + _IS_NEW
-)
-
-# One event for each record that the feedback changes; repeated feedback changes nothing and adds no event.
-_UPSERT = (
-    b"""
-WITH judged AS (
-  INSERT INTO retrieval.run_feedback AS f (run, task, step, corpus, chunk_id, used)
-  SELECT runs.id, j.*
-    FROM retrieval.runs, unnest(%(tasks)s::text[], %(steps)s::text[], %(corpora)s::text[], %(chunk_ids)s::text[],
-                                %(used)s::boolean[]) AS j
-   WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s AND """
-    + _IS_NEW
-    + b"""
-  ON CONFLICT (run, task, step, corpus, chunk_id) DO UPDATE SET used = excluded.used, at = now()
-   WHERE f.used <> excluded.used
-  RETURNING run, task, step, used
-), events AS (
-  INSERT INTO retrieval.run_events (run, kind, data)
-  SELECT run, 'used', jsonb_build_object('task', task, 'step', step, 'used', used, 'chunks', count(*))
-    FROM judged GROUP BY run, task, step, used
-)
-SELECT count(*) FROM judged
-"""
-)
-
-# Existing feedback is the owner's own, and stays.
-_INSERT = b"""
-INSERT INTO retrieval.run_feedback (run, task, step, corpus, chunk_id, used, at)
-SELECT runs.id, j.task, j.step, j.corpus, j.chunk_id, j.used, coalesce(j.at, now())
-  FROM retrieval.runs, unnest(%(tasks)s::text[], %(steps)s::text[], %(corpora)s::text[], %(chunk_ids)s::text[],
-                              %(used)s::boolean[], %(ats)s::timestamptz[])
-                         AS j (task, step, corpus, chunk_id, used, at)
- WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
-ON CONFLICT DO NOTHING
-"""
-
-_SELECT = b"""
-SELECT f.task, f.step, f.corpus, f.chunk_id, f.used, f.at
-  FROM retrieval.run_feedback f
-  JOIN retrieval.run_records r USING (run, task, step) JOIN retrieval.runs ON runs.id = f.run
- WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
- ORDER BY r.sequence, f.corpus, f.chunk_id
-"""
-
-# The records' answers are long: only the needed ones are read.
-_SELECT_JUDGED = b"""
-WITH latest AS (
-  SELECT f.run, f.task, f.step, f.corpus, r.sequence, array_agg(f.chunk_id ORDER BY f.chunk_id) AS used
-    FROM retrieval.run_feedback f
-    JOIN retrieval.run_records r USING (run, task, step) JOIN retrieval.runs ON runs.id = f.run
-   WHERE f.task = 'retrieve_hybrid' AND f.used
-     AND (%(owner)s::text IS NULL OR owner = %(owner)s) AND (%(corpus)s::text IS NULL OR f.corpus = %(corpus)s)
-   GROUP BY f.run, f.task, f.step, f.corpus, r.sequence
-   ORDER BY r.sequence DESC, f.corpus LIMIT %(limit)s
-)
-SELECT run, step, r.answer -> 'legs' -> corpus, used
-  FROM latest JOIN retrieval.run_records r USING (run, task, step)
- ORDER BY r.sequence DESC, corpus
-"""
-
-
-# The rating is an event of the run, so that it is exported with it; a repeated rating is no new event.
-_RATE = (
-    b"""
-INSERT INTO retrieval.run_events (run, kind, data)
-SELECT id, 'rated', %(data)s::jsonb
-  FROM retrieval.runs
- WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
-   AND %(data)s::jsonb IS DISTINCT FROM (
-         SELECT data FROM retrieval.run_events e
-          WHERE e.run = runs.id AND kind = 'rated' AND data -> 'step' = %(data)s::jsonb -> 'step'
-          ORDER BY sequence DESC LIMIT 1)
-   AND """
-    + _IS_NEW
-)
+_SQL = blocks("feedback")
+_WAIT_IN_TURN = _SQL["wait_in_turn"]
+_INSERT_JOB = _SQL["insert_job"]
+_UPSERT_FEEDBACK = _SQL["upsert_feedback"]
+_INSERT_FEEDBACK = _SQL["insert_feedback"]
+_SELECT_FEEDBACK = _SQL["select_feedback"]
+_SELECT_JUDGED = _SQL["select_judged"]
+_INSERT_RATING = _SQL["insert_rating"]
 
 
 class Judgements:
@@ -162,7 +79,7 @@ class Judgements:
         Returns:
             Number of judgements that are new or changed.
         """
-        (rows,) = self._database.write(owner, [(_UPSERT, _values(owner, run, judgements))])
+        (rows,) = self._database.write(owner, [(_UPSERT_FEEDBACK, _values(owner, run, judgements))])
         return int(rows[0][0])
 
     def record(
@@ -184,22 +101,22 @@ class Judgements:
         """
         job = hashlib.sha256(task_id.encode()).hexdigest() if task_id else None
         values = _values(owner, run, judgements) | {"job": job}
-        statements = [(_IN_TURN, values), (_UPSERT, values)]
+        statements = [(_WAIT_IN_TURN, values), (_UPSERT_FEEDBACK, values)]
         if rating is not None:
-            statements.append((_RATE, {**values, "data": Jsonb(dict(rating))}))
+            statements.append((_INSERT_RATING, {**values, "data": Jsonb(dict(rating))}))
         if job is not None:
-            statements.append((_RECORD_JOB, values))
+            statements.append((_INSERT_JOB, values))
         _, changed, *_ = self._database.write(owner, statements)
         return int(changed[0][0])
 
     def restore(self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) -> None:
         """Import feedback with its original times; existing feedback stays."""
-        self._database.write(owner, [(_INSERT, _values(owner, run, judgements))])
+        self._database.write(owner, [(_INSERT_FEEDBACK, _values(owner, run, judgements))])
 
     def of_run(self, owner: str, run: RunRef | RunName) -> list[Judgement]:
         """Return the feedback on one run, by record, then by corpus and chunk id."""
         values = {"owner": owner, "subject_id": run.subject_id, "run_id": run.run_id}
-        (rows,) = self._database.read_records(owner, [(_SELECT, values)])
+        (rows,) = self._database.read_records(owner, [(_SELECT_FEEDBACK, values)])
         return [Judgement(*row) for row in rows]
 
     def judged(self, owner: str | None, corpus: str | None, limit: int) -> list[CorpusFeedback]:

@@ -13,6 +13,7 @@ from worker.adapters.durability import Finding
 from worker.adapters.postgres.column_types import DIMENSION_BYTES, EMBEDDINGS, INDEXED_DIMENSIONS, fits_in_line
 from worker.adapters.postgres.indexes import Hnsw, hnsw, unfinished
 from worker.adapters.postgres.privileges import quoted_name, sources
+from worker.adapters.postgres.sql import blocks
 from worker.adapters.postgres.statements import estimated_rows
 
 if TYPE_CHECKING:
@@ -36,19 +37,14 @@ _LARGE = 50_000
 _MEASURED_ROWS = 300_000
 """Largest corpus for which the rule by size was measured (docs/performance.md)."""
 
-_BUFFERS = "SELECT pg_size_bytes(current_setting('shared_buffers'))"
-
+_SQL = blocks("index_advice")
+_BUFFERS = _SQL["buffers"]
+_OUT_OF_LINE = _SQL["out_of_line"]
+_IS_VIEW = _SQL["is_view"]
+_TABLES = _SQL["tables"]
 
 _INLINE_BYTES = 2000
 """Postgres stores a value out of line if its row would be longer than about this."""
-
-_OUT_OF_LINE = """
-SELECT attrelid FROM pg_attribute
- WHERE attrelid = ANY (%s::oid[]) AND atttypid = ANY (SELECT oid FROM pg_type WHERE typname IN ('vector', 'halfvec'))
-   AND attstorage <> 'p' ORDER BY 1
-"""
-_IS_VIEW = "SELECT relkind = 'v' FROM pg_class WHERE oid = to_regclass(%s)"
-_TABLES = "SELECT oid, oid::regclass::text FROM pg_class WHERE oid = ANY (%s::oid[]) ORDER BY 1"
 
 
 @dataclass(frozen=True, slots=True)

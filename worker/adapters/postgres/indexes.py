@@ -5,47 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from worker.adapters.postgres.sql import blocks
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import psycopg
 
-# pgvector's defaults are those of an index without options of its own.
-_HNSW = """
-SELECT i.indrelid, c.oid::regclass::text, o.opcname,
-       coalesce((SELECT option_value::int FROM pg_options_to_table(c.reloptions) WHERE option_name = 'm'), 16),
-       coalesce((SELECT option_value::int FROM pg_options_to_table(c.reloptions)
-                  WHERE option_name = 'ef_construction'), 64),
-       pg_relation_size(c.oid)
-  FROM pg_index i
-  JOIN pg_class c ON c.oid = i.indexrelid
-  JOIN pg_am a ON a.oid = c.relam AND a.amname = 'hnsw'
-  JOIN pg_opclass o ON o.oid = i.indclass[0]
- WHERE i.indrelid = ANY (%s::oid[]) AND i.indisvalid AND i.indpred IS NULL
-   AND o.opcname = ANY (ARRAY['vector_cosine_ops', 'halfvec_cosine_ops'])
- ORDER BY 1, 2
-"""
-
-# Without the indexes' sizes, for which Postgres would wait where one is locked.
-_KINDS = """
-SELECT DISTINCT CASE o.opcname WHEN 'vector_cosine_ops' THEN 'vector' ELSE 'halfvec' END
-  FROM pg_index i
-  JOIN pg_class c ON c.oid = i.indexrelid
-  JOIN pg_am a ON a.oid = c.relam AND a.amname = 'hnsw'
-  JOIN pg_opclass o ON o.oid = i.indclass[0]
- WHERE i.indrelid = ANY (%s::oid[]) AND i.indisvalid AND i.indpred IS NULL
-   AND o.opcname = ANY (ARRAY['vector_cosine_ops', 'halfvec_cosine_ops'])
-"""
-
-# Also those that are being built: the worker's role does not see the builds of others.
-_UNFINISHED = """
-SELECT i.indexrelid::regclass::text
-  FROM pg_index i
-  JOIN pg_class c ON c.oid = i.indexrelid
-  JOIN pg_am a ON a.oid = c.relam AND a.amname = 'hnsw'
- WHERE i.indrelid = ANY (%s::oid[]) AND NOT i.indisvalid
- ORDER BY 1
-"""
+_SQL = blocks("indexes")
+_HNSW = _SQL["hnsw"]
+_KINDS = _SQL["kinds"]
+_UNFINISHED = _SQL["unfinished"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,38 +9,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from retrieval_client.errors import SettingsError
+from worker.adapters.postgres.sql import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import psycopg
 
-_VECTOR_SCHEMA = """
-SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
- WHERE e.extname = 'vector'
-"""
+_SQL = blocks("ownership")
+_VECTOR_SCHEMA = _SQL["vector_schema"]
+_FOREIGN_OBJECTS = _SQL["foreign_objects"]
+_FOREIGN_OWNER = _SQL["foreign_owner"]
+_RIGHTS = _SQL["rights"]
 
 
 def vector_schema(connection: psycopg.Connection[Any]) -> str | None:
     """Return the schema of pgvector's types, operators and functions, as SQL; None where it is not installed."""
     row = connection.execute(_VECTOR_SCHEMA).fetchone()
     return str(row[0]) if row else None
-
-
-# Every object that has an owner is in pg_shdepend, unless the role that initialised the cluster owns it.
-_FOREIGN = """
-SELECT object.type || ' ' || object.identity, d.refobjid::regrole::text, quote_ident(current_user)
-  FROM pg_shdepend d CROSS JOIN LATERAL pg_identify_object(d.classid, d.objid, 0) AS object
- WHERE d.dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) AND d.deptype = 'o'
-   AND NOT EXISTS (
-     SELECT FROM pg_roles r
-      WHERE r.oid = d.refobjid
-        AND (r.rolsuper OR r.rolname = current_user))
-   AND CASE object.type
-         WHEN 'schema' THEN object.name = 'retrieval'
-         ELSE object.schema = 'retrieval' OR object.identity = ANY (%s::text[]) END
- ORDER BY object.type <> 'schema', 1 LIMIT 5
-"""
 
 
 def check_owners(connection: psycopg.Connection[Any], tables: Sequence[str]) -> None:
@@ -51,7 +37,7 @@ def check_owners(connection: psycopg.Connection[Any], tables: Sequence[str]) -> 
     Raises:
         SettingsError: one does; the message names each object and its owner.
     """
-    foreign = connection.execute(_FOREIGN, ([*tables],)).fetchall()
+    foreign = connection.execute(_FOREIGN_OBJECTS, ([*tables],)).fetchall()
     if foreign:
         owners = ", ".join(f"the {name} belongs to {owner}" for name, owner, _ in foreign)
         raise SettingsError(
@@ -60,34 +46,15 @@ def check_owners(connection: psycopg.Connection[Any], tables: Sequence[str]) -> 
         )
 
 
-# An owner's functions in indexes, statistics and partition keys run as whoever plans a query of the table.
-_FOREIGN_OWNER = """
-SELECT min(quote_ident(r.rolname))
-  FROM pg_class c JOIN pg_roles r ON r.oid = c.relowner
- WHERE (c.oid = %(oid)s::oid OR c.oid IN (SELECT relid FROM pg_partition_tree(%(oid)s::oid::regclass)))
-   AND NOT (r.rolsuper OR r.rolname = current_user)
-"""
-
-
 def foreign_owner(connection: psycopg.Connection[Any], table: int) -> str | None:
     """Return the owner of a table, given by oid, or of a partition of it, who is neither this role nor a superuser."""
     row = connection.execute(_FOREIGN_OWNER, {"oid": table}).fetchone()
     return row[0] if row else None
 
 
-_ROLES = """
-SELECT quote_ident(r.rolname), r.rolsuper OR NOT pg_has_role(r.oid, d.datdba, 'USAGE'), r.rolcreaterole,
-       w.oid IS NULL OR EXISTS (SELECT FROM pg_auth_members m
-                                 WHERE m.roleid = w.oid AND m.member = r.oid AND m.admin_option)
-  FROM pg_roles r JOIN pg_database d ON d.datname = current_database()
-  LEFT JOIN pg_roles w ON w.rolname = 'retrieval_worker'
- WHERE r.rolname = current_user
-"""
-
-
 def missing_right(connection: psycopg.Connection[Any]) -> str | None:
     """Return what lets the owner of a database change the worker's role; None if it may, or is not the owner."""
-    name, is_other, may_create, may_change = connection.execute(_ROLES).fetchone() or ("", True, True, True)
+    name, is_other, may_create, may_change = connection.execute(_RIGHTS).fetchone() or ("", True, True, True)
     if is_other or (may_create and may_change):
         return None
     commands = [] if may_create else [f"ALTER ROLE {name} CREATEROLE"]

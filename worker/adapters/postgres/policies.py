@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from worker.adapters.postgres.sql import blocks
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
@@ -47,33 +49,10 @@ WITH RECURSIVE reached (class, oid, as_caller) AS (
 SELECT DISTINCT class = 'pg_proc'::regclass, oid FROM reached WHERE class <> 'pg_operator'::regclass ORDER BY 1, 2
 """  # noqa: S608 -- a constant
 
-_FOREIGN = """
-SELECT p.oid::regprocedure::text, r.rolname
-  FROM pg_proc p JOIN pg_roles r ON r.oid = p.proowner JOIN pg_namespace n ON n.oid = p.pronamespace
- WHERE p.oid = ANY (%(functions)s::oid[]) AND NOT r.rolsuper
-   AND r.oid <> ALL (ARRAY(SELECT datdba FROM pg_database WHERE datname = current_database()
-                           UNION ALL SELECT relowner FROM pg_class WHERE oid = ANY (%(relations)s::oid[])))
-   AND n.nspname || '.' || p.proname <> ALL (%(trusted)s::text[])
-   AND NOT (p.proname = ANY (%(trusted)s::text[]) AND pg_function_is_visible(p.oid))
- ORDER BY 1
-"""
-
-_CONDITIONS = """
-SELECT quote_ident(polname), polrelid::regclass::text, polqual::text,
-       ARRAY(SELECT oid::integer FROM pg_operator WHERE oprname = '=')
-  FROM pg_policy
- WHERE polrelid = ANY (%s::oid[]) AND polqual IS NOT NULL ORDER BY 2, 1
-"""
-
-
-# A policy that asks whether a row of another table is visible relies on that table's own policies.
-_BOUND = """
-SELECT c.oid, format('%%I.%%I', n.nspname, c.relname),
-       row_security_active(c.oid) AND NOT pg_has_role(c.relowner, 'MEMBER')
-  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.oid = ANY (%s::oid[]) AND c.relkind IN ('r', 'p')
-   AND (c.relrowsecurity OR EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = c.oid)) ORDER BY 2
-"""
+_SQL = blocks("policies")
+_FOREIGN_FUNCTIONS = _SQL["foreign_functions"]
+_CONDITIONS = _SQL["conditions"]
+_BOUND = _SQL["bound"]
 
 
 class Reach(NamedTuple):
@@ -112,7 +91,7 @@ def policy_problems(
     """
     reached = reach(connection, relations)
     values = {"functions": [*reached.functions], "relations": [*relations], "trusted": [*trusted]}
-    for name, owner in connection.execute(_FOREIGN, values).fetchall():
+    for name, owner in connection.execute(_FOREIGN_FUNCTIONS, values).fetchall():
         yield (
             f"a policy calls {name}, which belongs to {owner}: that role can decide who sees what. ALTER FUNCTION "
             f"{name} OWNER TO the tables' owner, or name it in trusted_functions"

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import psycopg
 from psycopg import sql
 
+from worker.adapters.postgres.sql import blocks
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -29,37 +31,20 @@ class Role(NamedTuple):
     memberships: frozenset[int]
 
 
-_SCHEMA = "SELECT quote_ident(nspname), has_schema_privilege(oid, 'USAGE') FROM pg_namespace WHERE nspname = %s"
-
-_QUOTED = """
-SELECT string_agg(quote_ident(part), '.' ORDER BY place) FROM unnest(%s::text[]) WITH ORDINALITY AS parts (part, place)
-"""
-
-_UNREADABLE = """
-SELECT quote_ident(n.nspname) || '.' || quote_ident(c.relname)
-  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.oid = ANY (%s::oid[]) AND NOT has_table_privilege(c.oid, 'SELECT') ORDER BY 1
-"""
-
-_UNCALLABLE = """
-SELECT format('%%I.%%I(%%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid))
-  FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
- WHERE p.oid = ANY (%s::oid[]) AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1
-"""
-
-_HIDDEN_PGVECTOR = """
-SELECT quote_ident(n.nspname), quote_ident(current_user)
-  FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
- WHERE e.extname = 'vector' AND NOT has_schema_privilege(n.oid, 'USAGE')
-"""
-
-_SHORT_WAIT = "SET LOCAL lock_timeout = '100ms'"
+_SQL = blocks("privileges")
+_SCHEMA_PRIVILEGE = _SQL["schema_privilege"]
+_QUOTED = _SQL["quoted"]
+_UNREADABLE = _SQL["unreadable"]
+_UNCALLABLE = _SQL["uncallable"]
+_HIDDEN_PGVECTOR = _SQL["hidden_pgvector"]
+_SHORT_WAIT = _SQL["short_wait"]
+_SOURCES = _SQL["sources"]
 
 
 def hidden_schema(connection: psycopg.Connection[Any], table: str) -> str | None:
     """Return the schema of a table's name, as SQL, if the role may not use it; else None."""
     schema, dot, _ = table.partition(".")
-    row = connection.execute(_SCHEMA, (schema,)).fetchone() if dot else None
+    row = connection.execute(_SCHEMA_PRIVILEGE, (schema,)).fetchone() if dot else None
     return row[0] if row is not None and not row[1] else None
 
 
@@ -67,30 +52,6 @@ def quoted_name(connection: psycopg.Connection[Any], *name_parts: str) -> str:
     """Return a name as SQL, with quotation marks where Postgres needs them: for commands that people copy."""
     (quoted,) = connection.execute(_QUOTED, ([*name_parts],)).fetchone() or ("",)
     return str(quoted)
-
-
-_SOURCES = """
-WITH RECURSIVE below (oid, root, attname) AS (
-  SELECT to_regclass(%(relation)s)::oid, NULL::oid, NULL::name
-  UNION
-  SELECT child.oid, child.root, child.attname FROM below b, LATERAL (
-    SELECT d.refobjid AS oid, CASE WHEN r.relkind <> 'v' THEN r.oid END AS root,
-           CASE WHEN r.relkind <> 'v' THEN a.attname END AS attname
-      FROM pg_rewrite w
-      JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
-       AND d.refclassid = 'pg_class'::regclass AND d.deptype = 'n'
-      JOIN pg_class r ON r.oid = d.refobjid
-      LEFT JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
-      LEFT JOIN pg_type t ON t.oid = a.atttypid
-     WHERE w.ev_class = b.oid
-       AND (r.relkind = 'v' OR a.attname = %(column)s OR t.typname = ANY (%(types)s::text[]))
-    UNION ALL
-    SELECT inhrelid, b.root, b.attname FROM pg_inherits WHERE inhparent = b.oid AND b.root IS NOT NULL
-  ) AS child
-)
-SELECT c.oid, c.oid::regclass::text, quote_ident(attname), b.root, b.attname = %(column)s
-  FROM below b JOIN pg_class c USING (oid) WHERE c.relkind = 'r' AND attname IS NOT NULL ORDER BY 1
-"""
 
 
 def sources(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from worker.adapters.postgres.sql import blocks
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import date, datetime
@@ -74,46 +76,8 @@ class ListedRun:
         return "drifted" if self.verdicts.get("edited") or self.verdicts.get("missing") else "same"
 
 
-# A job without a mode has that of the settings then: its request says which.
-_MODE = b"coalesce(answer #>> '{package,package,request,mode}', job ->> 'mode')"
-_STATUS = b"coalesce(answer -> 'response' ->> 'status', answer ->> 'status')"
-_DEGRADED = (
-    b"json_array_length(coalesce(answer -> 'package' -> 'package' -> 'degraded', answer -> 'degraded', '[]')) > 0"
-)
-
-_SELECT_PAGE = (
-    b"""
-SELECT runs.id, subject_id, run_id, runs.created_at, r.tasks, r.modes, r.questions, r.outcomes, r.degraded,
-       c.counts, c.checked_at
-  FROM retrieval.runs
-  LEFT JOIN retrieval.run_checks c ON c.run = runs.id
- CROSS JOIN LATERAL (
-       SELECT coalesce(array_agg(task ORDER BY sequence), '{}') AS tasks,
-              coalesce(array_agg(MODE ORDER BY sequence), '{}') AS modes,
-              coalesce(array_agg(coalesce(job ->> 'question', job ->> 'query') ORDER BY sequence), '{}') AS questions,
-              coalesce(array_agg(STATUS ORDER BY sequence), '{}') AS outcomes,
-              coalesce(bool_or(DEGRADED), false) AS degraded
-         FROM retrieval.run_records WHERE run = runs.id) r
- WHERE owner = %(owner)s AND (%(before)s::bigint IS NULL OR runs.id < %(before)s)
-   AND (%(subject_id)s::text IS NULL OR subject_id = %(subject_id)s)
-   AND (%(text)s::text IS NULL OR pg_catalog.strpos(
-        pg_catalog.lower(pg_catalog.concat_ws(' / ', subject_id, runs.run_id, runs.created_at::date,
-                                              pg_catalog.array_to_string(r.questions, ' / '))),
-        pg_catalog.lower(%(text)s)) > 0)
-   AND (%(since)s::date IS NULL OR runs.created_at >= %(since)s::date)
-   AND (%(until)s::date IS NULL OR runs.created_at < %(until)s::date + 1)
-   AND (%(task)s::text IS NULL OR %(task)s = ANY (r.tasks))
-   AND (%(mode)s::text IS NULL OR %(mode)s = ANY (r.modes))
-   AND (%(outcome)s::text IS NULL OR %(outcome)s = ANY (r.outcomes) OR (%(outcome)s = 'degraded' AND r.degraded))
-   AND CASE %(drift)s::text WHEN 'unchecked' THEN c.run IS NULL
-                            WHEN 'drifted' THEN c.counts ?| ARRAY['edited', 'missing']
-                            WHEN 'same' THEN NOT c.counts ?| ARRAY['edited', 'missing']
-                            ELSE true END
- ORDER BY runs.id DESC LIMIT %(limit)s
-""".replace(b"MODE", _MODE)
-    .replace(b"STATUS", _STATUS)
-    .replace(b"DEGRADED", _DEGRADED)
-)
+_SQL = blocks("run_list")
+_SELECT_PAGE = _SQL["select_page"]
 
 
 class RunList:

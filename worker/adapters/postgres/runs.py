@@ -9,6 +9,7 @@ import orjson
 from psycopg.types.json import Json, Jsonb
 
 from retrieval_client.hashing import format_hash, parse_hash
+from worker.adapters.postgres.sql import blocks
 from worker.core.pins.pinning import Pin
 
 if TYPE_CHECKING:
@@ -71,78 +72,14 @@ class Event:
     at: datetime | None = None
 
 
-_INSERT_RUN = b"""
-INSERT INTO retrieval.runs (owner, subject_id, run_id) VALUES (%(owner)s, %(subject_id)s, %(run_id)s)
-ON CONFLICT DO NOTHING
-"""
-
-_INSERT_RECORD = b"""
-WITH record AS (
-  INSERT INTO retrieval.run_records
-         (run, task, step, job, job_sha256, claims_sha256, answer, models, query_embedding)
-  SELECT id, %(task)s, %(step)s, %(job)s, %(job_sha256)s, %(claims_sha256)s, %(answer)s, %(models)s,
-         %(query_embedding)s
-    FROM retrieval.runs WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
-  ON CONFLICT DO NOTHING
-  RETURNING run
-), pins AS (
-  INSERT INTO retrieval.run_pins
-         (run, task, step, rank, corpus, chunk_hash, hash_version, raw_hash, chunk_id, document_id, score)
-  SELECT record.run, %(task)s, %(step)s, rank, corpus, decode(chunk_hash, 'hex'), hash_version,
-         decode(raw_hash, 'hex'), chunk_id, document_id, score
-    FROM record, jsonb_to_recordset(%(pins)s) AS pin (rank int, corpus text, chunk_hash text, hash_version smallint,
-                                                      raw_hash text, chunk_id text, document_id text, score float8)
-), events AS (
-  INSERT INTO retrieval.run_events (run, kind, data)
-  SELECT run, 'recorded', data
-    FROM record, jsonb_build_object('task', %(task)s::text, 'step', %(step)s::text,
-                                    'chunks', jsonb_array_length(%(pins)s)) AS data
-   WHERE NOT EXISTS (SELECT FROM retrieval.run_events e
-                      WHERE e.run = record.run AND e.kind = 'recorded' AND e.data = data.data)
-)
-SELECT count(*) FROM record
-"""
-
-_SELECT_RECORDS = b"""
-SELECT r.task, r.step, r.job, r.job_sha256, r.claims_sha256, r.answer, r.models, r.query_embedding
-  FROM retrieval.run_records r JOIN retrieval.runs ON runs.id = r.run
- WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
-   AND (%(task)s::text IS NULL OR task = %(task)s) AND (%(step)s::text IS NULL OR step = %(step)s)
- ORDER BY r.sequence
-"""
-
-_SELECT_PINS = b"""
-SELECT p.task, p.step, p.rank, p.score, p.chunk_hash, p.hash_version, p.raw_hash, p.chunk_id, p.document_id, p.corpus
-  FROM retrieval.run_pins p JOIN retrieval.runs ON runs.id = p.run
- WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
-   AND (%(task)s::text IS NULL OR task = %(task)s) AND (%(step)s::text IS NULL OR step = %(step)s)
- ORDER BY p.task, p.step, p.rank
-"""
-
-
-# Once: a job that runs again (at-least-once delivery) leaves one event. An event with a given time is the same only at
-# that time: users change their feedback on a chunk and change it back.
-_INSERT_EVENT = b"""
-INSERT INTO retrieval.run_events (run, at, kind, data)
-SELECT id, coalesce(%(at)s::timestamptz, now()), %(kind)s, %(data)s FROM retrieval.runs
- WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
-   AND NOT EXISTS (SELECT FROM retrieval.run_events e
-                    WHERE e.run = runs.id AND e.kind = %(kind)s AND e.data = %(data)s::jsonb
-                      AND e.at = coalesce(%(at)s::timestamptz, e.at))
-"""
-
-_SELECT_EVENTS = b"""
-SELECT e.kind, e.data, e.at
-  FROM retrieval.run_events e JOIN retrieval.runs ON runs.id = e.run
- WHERE owner = %(owner)s AND subject_id = %(subject_id)s AND run_id = %(run_id)s
- ORDER BY e.sequence
-"""
-
-
-_SELECT_NAMES = b"""
-SELECT subject_id, run_id FROM retrieval.runs
- WHERE owner = %(owner)s AND (%(subject_id)s::text IS NULL OR subject_id = %(subject_id)s) ORDER BY id
-"""
+_SQL = blocks("runs")
+_INSERT_RUN = _SQL["insert_run"]
+_INSERT_RECORD = _SQL["insert_record"]
+_SELECT_RECORDS = _SQL["select_records"]
+_SELECT_PINS = _SQL["select_pins"]
+_INSERT_EVENT = _SQL["insert_event"]
+_SELECT_EVENTS = _SQL["select_events"]
+_SELECT_NAMES = _SQL["select_names"]
 
 
 class Runs:

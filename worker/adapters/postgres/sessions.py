@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from psycopg.types.json import Json
 
+from worker.adapters.postgres.sql import blocks
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -60,42 +62,12 @@ class StoredPackage:
     claims_sha256: bytes
 
 
-_COLUMNS = (
-    b"response_id, conversation_id, mode, provider, model, claims_sha256, provider_response_id, starting_prompt,"
-    b" question, answer, package_id"
-)
-
-_SELECT_RESPONSE = (
-    b"SELECT " + _COLUMNS + b" FROM retrieval.responses WHERE owner = %(owner)s AND response_id = %(response_id)s"
-)
-
-_SELECT_TURNS = (
-    b"SELECT * FROM (SELECT "
-    + _COLUMNS
-    + b", sequence FROM retrieval.responses WHERE owner = %(owner)s AND conversation_id = %(conversation_id)s"
-    b" ORDER BY sequence DESC LIMIT %(limit)s) AS latest ORDER BY sequence"
-)
-
-# A job that runs again (at-least-once delivery) finds its existing answer.
-_INSERT_RESPONSE = b"""
-INSERT INTO retrieval.responses
-       (owner, response_id, conversation_id, mode, provider, model, claims_sha256, provider_response_id,
-        starting_prompt, question, answer, package_id)
-VALUES (%(owner)s, %(response_id)s, %(conversation_id)s, %(mode)s, %(provider)s, %(model)s, %(claims_sha256)s,
-        %(provider_response_id)s, %(starting_prompt)s, %(question)s, %(answer)s, %(package_id)s)
-ON CONFLICT DO NOTHING
-"""
-
-_INSERT_PACKAGE = b"""
-INSERT INTO retrieval.packages (owner, package_id, stage, content, claims_sha256)
-VALUES (%(owner)s, %(package_id)s, %(stage)s, %(content)s, %(claims_sha256)s)
-ON CONFLICT DO NOTHING
-"""
-
-_SELECT_PACKAGE = b"""
-SELECT package_id, stage, content, claims_sha256 FROM retrieval.packages
- WHERE owner = %(owner)s AND package_id = %(package_id)s
-"""
+_SQL = blocks("sessions")
+_SELECT_RESPONSE = _SQL["select_response"]
+_SELECT_TURNS = _SQL["select_turns"]
+_INSERT_RESPONSE = _SQL["insert_response"]
+_INSERT_PACKAGE = _SQL["insert_package"]
+_SELECT_PACKAGE = _SQL["select_package"]
 
 
 class Sessions:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import sql
 
+from worker.adapters.postgres.sql import blocks
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -70,30 +72,9 @@ def configuration(name: str) -> sql.Composable:
     return sql.SQL("{}::regconfig").format(sql.Literal(name))
 
 
-# A generated column depends on the functions of its expression. A column of this name tells; below a view, where it may
-# have another name, any column of words.
-_IS_FOLDED = """
-WITH function AS (
-  SELECT p.oid FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-   WHERE n.nspname = 'retrieval' AND p.proname = 'text_vector'
-     AND has_schema_privilege(n.oid, 'USAGE') AND has_function_privilege(p.oid, 'EXECUTE')
-)
-SELECT EXISTS (SELECT FROM function) AND (%(column)s::text IS NULL OR coalesce((
-         SELECT EXISTS (SELECT FROM pg_depend d
-                         WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid IN (SELECT oid FROM function)
-                           AND ((d.classid = 'pg_class'::regclass AND d.objid = a.attrelid AND d.objsubid = a.attnum)
-                                OR (d.classid = 'pg_attrdef'::regclass AND d.objid = e.oid)))
-           FROM pg_attribute a JOIN pg_attrdef e ON e.adrelid = a.attrelid AND e.adnum = a.attnum
-          WHERE a.attrelid = ANY (%(tables)s::oid[]) AND a.atttypid IN ('tsvector'::regtype, 'bit'::regtype)
-            AND a.attgenerated <> ''
-          ORDER BY a.attname = %(column)s DESC, a.attrelid, a.attnum LIMIT 1), false))
-"""
-
-_CONFIGURATIONS = """
-SELECT n.nspname = 'retrieval' FROM pg_ts_config c JOIN pg_namespace n ON n.oid = c.cfgnamespace
- WHERE c.cfgname = %s
-   AND (pg_ts_config_is_visible(c.oid) OR (n.nspname = 'retrieval' AND has_schema_privilege(n.oid, 'USAGE')))
-"""
+_SQL = blocks("text_reading")
+_IS_FOLDED = _SQL["is_folded"]
+_CONFIGURATIONS = _SQL["configurations"]
 
 
 def text_reading(

@@ -16,6 +16,7 @@ from retrieval_client.errors import SettingsError
 from worker.adapters.postgres.catalog import STATISTICS, identifier, tables_of
 from worker.adapters.postgres.fulltext_sql import document
 from worker.adapters.postgres.ownership import foreign_owner
+from worker.adapters.postgres.sql import blocks
 from worker.adapters.postgres.text_reading import text_reading
 
 if TYPE_CHECKING:
@@ -60,7 +61,8 @@ SELECT 1 FROM (SELECT {document} AS document, c.{signature} AS signature FROM {t
    AND (signature & retrieval.text_signature(document) = retrieval.text_signature(document)) IS NOT TRUE LIMIT 1
 """
 
-_FORGET = "DELETE FROM retrieval.text_statistics WHERE corpus = %s AND tenant <> ALL (%s)"
+_SQL = blocks("text_statistics")
+_DELETE_OTHER_TENANTS = _SQL["delete_other_tenants"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,7 @@ def _refresh(
     for done_count, tenant in enumerate(tenants):
         progress(done_count, len(tenants))
         statistics.append(_count(connection, name, corpus, tenant, words))
-    connection.execute(_FORGET, (name, tenants))
+    connection.execute(_DELETE_OTHER_TENANTS, (name, tenants))
     progress(len(tenants), len(tenants))
     return statistics
 

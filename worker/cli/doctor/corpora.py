@@ -14,6 +14,7 @@ from worker.adapters.durability import Finding
 from worker.adapters.postgres.catalog import identifier, is_leakproof
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.privileges import quoted_name, sources
+from worker.adapters.postgres.sql import blocks
 from worker.adapters.postgres.statements import estimated_rows
 from worker.adapters.postgres.text_reading import TextReading
 from worker.cli.doctor.policies import policy_findings
@@ -27,56 +28,28 @@ if TYPE_CHECKING:
     from worker.settings.serving import CorpusSettings
 
 
-_INDEX = """
-SELECT EXISTS (SELECT FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
-               WHERE i.indrelid = to_regclass(%s) AND a.amname = %s AND i.indisvalid)
-"""
-
-_IS_PARTITIONED = "SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass(%s)"
-
-_NEVER_ANALYSED = """
-SELECT oid::regclass::text FROM pg_class
- WHERE oid = ANY (%s::oid[]) AND reltuples < 0 AND pg_relation_size(oid) > 0 ORDER BY 1
-"""
+_SQL = blocks("doctor_corpora")
+_HAS_INDEX = _SQL["has_index"]
+_IS_PARTITIONED = _SQL["is_partitioned"]
+_NEVER_ANALYSED = _SQL["never_analysed"]
+_UNINDEXED = _SQL["unindexed"]
+_MADE_BY = _SQL["made_by"]
+_HAVE_OWN = _SQL["have_own"]
+_STOP_WORDS = _SQL["stop_words"]
+_RELATION = _SQL["relation"]
+_COUNTED = _SQL["counted"]
 
 _ALL_ROWS = "EXPLAIN (FORMAT JSON) SELECT FROM {table}"
 _WITHOUT = "EXPLAIN (FORMAT JSON) SELECT FROM {table} WHERE {column} IS NULL"
 _TELLING_ROWS, _FEW = 20, 0.02
 """Estimated rows from which a share of them tells something, and the share that is worth a word."""
 
-_UNINDEXED = """
-SELECT name, c.relkind = 'p' FROM pg_class c, unnest(%s::text[]) AS name
- WHERE c.oid = to_regclass(%s)
-   AND NOT EXISTS (SELECT FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-                    WHERE i.indrelid = c.oid AND a.attname = name AND i.indisvalid AND i.indpred IS NULL)
- ORDER BY 1
-"""
 
-_MADE_BY = """
-SELECT pg_get_expr(adbin, adrelid)
-  FROM pg_attrdef d JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
- WHERE d.adrelid = to_regclass(%s) AND quote_ident(a.attname) = %s AND a.attgenerated <> ''
-"""
 _CONFIGURATION = re.compile(r"(?:to_tsvector|text_vector)\('(?:pg_catalog\.|retrieval\.)?(\w+)'::regconfig")
 _UNFOLDED = re.compile(r"to_tsvector\('(?:pg_catalog\.)?(\w+)'::regconfig")
-_HAVE_OWN = """
-SELECT count(*) = cardinality(%(names)s::text[]) FROM pg_ts_config c JOIN pg_namespace n ON n.oid = c.cfgnamespace
- WHERE n.nspname = 'retrieval' AND c.cfgname = ANY (%(names)s::text[])
-"""
 _SETS_EXPRESSION = 17_0000
 """The first version of Postgres that can change the expression of a generated column."""
 
-# Of the most frequent words of a corpus, the share that are stop words of each language that Postgres has. Folded texts
-# have those of their own.
-_STOP_WORDS = r"""
-SELECT substring(d.dictname FROM '^(.*)_stem$') AS language,
-       sum(chunks) FILTER (WHERE ts_lexize(d.oid::regdictionary, term) = '{}')::float8 / sum(chunks) AS share
-  FROM (SELECT term, t.chunks FROM retrieval.term_statistics t JOIN retrieval.text_statistics s ON s.id = t.statistics
-         WHERE s.corpus = %(corpus)s AND s.tenant = '' ORDER BY t.chunks DESC, term LIMIT 40) AS frequent,
-       pg_ts_dict d
- WHERE d.dictnamespace = 'pg_catalog'::regnamespace AND d.dictname LIKE '%%\_stem'
- GROUP BY 1 ORDER BY 2 DESC NULLS LAST, 1 LIMIT 1
-"""
 _NO_LANGUAGE = ("simple", "grams")
 _FOREIGN = 0.25
 """Share of stop words from which texts are taken for another language: of English texts it is below 0.03."""
@@ -88,16 +61,10 @@ SELECT count(*), count(*) FILTER (WHERE metadata::jsonb ? %s)
   FROM (SELECT {column} AS metadata FROM {table} LIMIT 1000) AS first
 """
 
-_RELATION = "SELECT relkind = 'v', oid::regclass::text FROM pg_class WHERE oid = to_regclass(%s)"
 
 LEAKPROOF = "ALTER FUNCTION ts_match_vq(tsvector, tsquery) LEAKPROOF"
 """Allows the planner to evaluate ``@@`` before a policy and so use a GIN index; a superuser decides per database."""
 
-
-_COUNTED = """
-SELECT chunks, extract(day FROM now() - refreshed_at)::bigint
-  FROM retrieval.text_statistics WHERE corpus = %s AND tenant = ''
-"""
 
 _UNCOUNTED = "its words were never counted, so in full-text search common words weigh as much as rare ones"
 _OLD_DAYS = 7
@@ -471,5 +438,5 @@ def _holders(
 
 
 def _has_index(connection: psycopg.Connection[Any], table: str, method: str) -> bool:
-    row = connection.execute(_INDEX, (table, method)).fetchone()
+    row = connection.execute(_HAS_INDEX, (table, method)).fetchone()
     return bool(row and row[0])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from worker.adapters.durability import Finding
 from worker.adapters.postgres.policies import BINDING, reach
 from worker.adapters.postgres.privileges import oid_of
+from worker.adapters.postgres.sql import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,15 +18,8 @@ if TYPE_CHECKING:
     from worker.adapters.postgres.catalog import CorpusTypes
     from worker.settings import Settings
 
-_SHOWS_NOTHING = """
-SELECT oid = to_regclass(%s), oid::regclass::text
-  FROM pg_class c
- WHERE oid = ANY (%s::oid[]) AND relrowsecurity AND NOT EXISTS (
-         SELECT FROM pg_policy
-          WHERE polrelid = c.oid AND polpermissive AND polcmd IN ('r', '*')
-            AND EXISTS (SELECT FROM unnest(polroles) role WHERE role = 0 OR pg_has_role(current_user, role, 'USAGE')))
- ORDER BY 1 DESC, 2
-"""
+_SQL = blocks("doctor_policies")
+_SHOWS_NOTHING = _SQL["shows_nothing"]
 
 _CONDITIONS = f"""
 SELECT 'a policy of ' || polrelid::regclass::text, pg_get_expr(polqual, polrelid)

@@ -13,6 +13,7 @@ from worker.adapters.postgres.database import check, connected, translated_error
 from worker.adapters.postgres.refusals import busy
 from worker.adapters.postgres.replication import LAG, check_standby
 from worker.adapters.postgres.row_security import RECORDS
+from worker.adapters.postgres.sql import blocks
 from worker.cli.doctor.corpora import corpus_findings
 from worker.queue.overview import Overview
 from worker.settings.serving import QUEUES
@@ -23,26 +24,15 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 
-_RECORDS = """
-SELECT bool_and(oid IS NOT NULL),
-       bool_and(has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT')), quote_ident(current_user)
-  FROM unnest(%s::text[]) AS name, LATERAL (SELECT to_regclass(name)::oid) AS found (oid)
-"""
+_SQL = blocks("doctor_servers")
+_RECORDS = _SQL["records"]
+_RECOVERY = _SQL["recovery"]
+_LOCALE = _SQL["locale"]
+_OUTDATED_PGVECTOR = _SQL["outdated_pgvector"]
+_NOW = _SQL["now"]
 
-_RECOVERY = "SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings WHERE name = 'wal_receiver_timeout'"
-
-_LOCALE = """
-SELECT quote_ident(datname), pg_encoding_to_char(encoding), datctype FROM pg_database WHERE datname = current_database()
-"""
 _WORDS = "SELECT to_tsvector('pg_catalog.simple', 'É—Я')::text"
 _TWO_WORDS = "'é':1 'я':2"
-
-_UPDATED = """
-SELECT installed_version, default_version FROM pg_available_extensions
- WHERE name = 'vector' AND installed_version <> default_version
-"""
-
-_NOW = "SELECT extract(epoch FROM clock_timestamp())::float8"
 
 
 def postgres_findings(settings: Settings) -> Iterator[Finding]:
@@ -89,7 +79,7 @@ def _database(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
             f"{name}_utf8 TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C.UTF-8'; "
             f"pg_dump {name} | psql {name}_utf8",
         )
-    for installed, offered in connection.execute(_UPDATED).fetchall():
+    for installed, offered in connection.execute(_OUTDATED_PGVECTOR).fetchall():
         yield Finding(
             "advice",
             "Postgres",

@@ -5,17 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from worker.queue.lua import text
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import redis
 
-NOW = """
-redis.replicate_commands()
-local time = redis.call('TIME')
-local now = time[1] .. '.' .. string.format('%06d', time[2])
-"""
-"""Start of a Lua script that needs the time: Unix time, as a score. (Redis 6 needs the first line to allow writes.)"""
+NOW = text("now")
+"""Start of a Lua script that needs the time."""
 
 AGAIN_SECONDS = 2.0
 

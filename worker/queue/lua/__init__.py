@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
+def text(name: str) -> str:
+    """Return the text of a file, given without ``.lua``."""
+    return resources.files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8")
+
+
 class Script:
     """Script that Redis runs by its digest, and is sent only if the server does not have it yet.
 
@@ -19,7 +24,7 @@ class Script:
     """
 
     def __init__(self, name: str, prelude: str = "") -> None:
-        self._text = prelude + resources.files(__name__).joinpath(f"{name}.lua").read_text(encoding="utf-8")
+        self._text = prelude + text(name)
         self._digest = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
 
     def run(self, ask: Callable[..., Any], keys: Sequence[str], *arguments: str | bytes | float) -> Any:

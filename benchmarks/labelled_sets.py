@@ -32,6 +32,7 @@ from worker.settings.providers import DEFAULT_MODEL, EmbedderSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from workbench.evaluation.queries import LabelledQuery
     from worker.settings import Settings
@@ -96,14 +97,9 @@ def loaded(labelled: LabelledSet, model: str = DEFAULT_MODEL) -> Iterator[Settin
         yield settings
 
 
-@contextlib.contextmanager
-def opened(settings: Settings) -> Iterator[Engine]:
+def opened(settings: Settings) -> AbstractContextManager[Engine]:
     """An engine of these settings."""
-    engine = Engine(settings, time.perf_counter)
-    try:
-        yield engine
-    finally:
-        engine.close()
+    return contextlib.closing(Engine(settings, time.perf_counter))
 
 
 # --- answers ------------------------------------------------------------------------------------

@@ -54,12 +54,7 @@ AT_ONCE = 1000
 
 
 class Load:
-    """Jobs of any callers, and the worker that answers them.
-
-    Args:
-        stack: the servers.
-        dataset: the corpus.
-    """
+    """Jobs of any callers, and the worker that answers them, over a corpus."""
 
     def __init__(self, stack: Stack, dataset: Dataset) -> None:
         self._stack = stack

@@ -68,9 +68,7 @@ def rolling(options: RunOptions, restarts: int, folder: Path, progress: Callable
                 scene.fleet.shut_down(number % options.workers)
                 stops.append(time.monotonic() - started)
             producer.stop()
-            deadline = time.monotonic() + options.patience
-            while ledger.open and time.monotonic() < deadline:
-                time.sleep(0.1)
+            ledger.wait_for_all({*ledger.open}, options.patience)
             scene.fleet.stop()
             watcher.finish()
             waiting, held = holdings(scene.redis)

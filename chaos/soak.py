@@ -101,9 +101,7 @@ def soak(
                 if over > seconds / 4:
                     samples.append(sample(scene))
             producer.stop()
-            deadline = time.monotonic() + options.patience
-            while ledger.open and time.monotonic() < deadline:
-                time.sleep(0.1)
+            ledger.wait_for_all({*ledger.open}, options.patience)
             scene.fleet.stop()
             watcher.finish()
             waiting, held = holdings(scene.redis)

@@ -1,4 +1,7 @@
-"""Data folders of Postgres that the processes of a test run share: who first needs one fills it, each runs a copy."""
+"""Data folders of Postgres that the processes of a test run share: who first needs one fills it, each runs a copy.
+
+And copies of a database in them.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psycopg
 
 from workbench.devstack.postgres import Postgres, postgres_server
 
@@ -67,6 +72,18 @@ def postgres(
     subprocess.run(["cp", "-a", str(_filled(name, fill, version) / data), str(root / data)], check=True)
     with postgres_server(root, version=version, settings=settings) as server:
         yield server
+
+
+@contextlib.contextmanager
+def copied_database(server: Postgres, template: str, name: str) -> Iterator[str]:
+    """Copy a database for the length of a block; return the copy's name."""
+    with psycopg.connect(server.dsn(), autocommit=True) as admin:
+        # Copied as files: through the log, as is usual, takes half as long again, and so does the removal.
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        try:
+            yield name
+        finally:
+            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def _filled(name: str, fill: Callable[[Postgres], None], version: int) -> Path:

@@ -11,9 +11,9 @@ import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-import psycopg
 import redis
 from celery import Celery
+from tests.prebuilt import copied_database
 from tests.waiting import PATIENCE
 
 from workbench.devstack.workers import celery_worker, stack_environment
@@ -21,6 +21,7 @@ from workbench.devstack.workers import celery_worker, stack_environment
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from workbench.devstack.stack import Stack
@@ -117,16 +118,9 @@ class Worker:
         return seen
 
 
-@contextlib.contextmanager
-def database(stack: Stack, template: str) -> Iterator[str]:
+def database(stack: Stack, template: str) -> AbstractContextManager[str]:
     """Name of a fresh copy of the sample corpus."""
-    name = f"bad_input_{uuid.uuid4().hex[:8]}"
-    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-        try:
-            yield name
-        finally:
-            admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    return copied_database(stack.postgres, template, f"bad_input_{uuid.uuid4().hex[:8]}")
 
 
 @contextlib.contextmanager

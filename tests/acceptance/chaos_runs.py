@@ -22,3 +22,8 @@ def figure(done: subprocess.CompletedProcess[str], name: str) -> int:
     found = re.search(rf"^{re.escape(name)}: (\d+)", done.stdout, re.MULTILINE)
     assert found, f"no figure {name!r}"
     return int(found[1])
+
+
+def assert_none(done: subprocess.CompletedProcess[str], *names: str) -> None:
+    """These figures of the report are 0."""
+    assert {name: figure(done, name) for name in names} == dict.fromkeys(names, 0)

@@ -14,11 +14,17 @@ from tests.refusals import refusals
 
 from retrieval_client import Client
 from workbench.devstack.redis import missing_tls, redis_server
+from workbench.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from workbench.devstack.stack import Stack
+
+    from .jobs import Start
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +57,16 @@ def locked(admin: psycopg.Connection[Any], stack: Stack) -> Iterator[psycopg.Con
         connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
         yield connection
         connection.rollback()
+
+
+@pytest.fixture
+def start(worker_environment: Callable[..., dict[str, str]], worker_log: Path) -> Start:
+    """Starts a worker with these options and settings on the fresh database; all log to `worker_log`."""
+
+    def started(*options: str, **changes: str) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        return celery_worker(worker_environment(**changes), worker_log, *options)
+
+    return started
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 import psutil
+import psycopg
 from tests.waiting import wait_for
 
 from retrieval_client import RetrieveTopK, encode_embedding
@@ -13,10 +14,24 @@ from worker.core.text import lexical
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    Start = Callable[..., AbstractContextManager[subprocess.Popen[bytes]]]
 
 HUM = "What causes the 50 Hz hum on channel 18?"
 QUERY = encode_embedding(lexical.embed([HUM])[0].tolist())
 JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+
+
+@contextlib.contextmanager
+def searches_held(environment: dict[str, str]) -> Iterator[None]:
+    """Searches wait for a lock as long as this lasts."""
+    dsn = environment["DATABASE_CONNECTION_STRING"].replace("retrieval_worker", "postgres")
+    with psycopg.connect(dsn) as connection:
+        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+        yield
+        connection.rollback()
 
 
 def kill_whole(worker: subprocess.Popen[bytes]) -> None:

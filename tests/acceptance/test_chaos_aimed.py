@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from chaos.plan import AIMED
 
-from .chaos_runs import figure, run_chaos
+from .chaos_runs import assert_none, figure, run_chaos
 
 
 def test_nothing_is_lost_under_aimed_faults() -> None:
     """Time limits without results, forks before silence, kills after a grace; with wrong clocks and recycling."""
     done = run_chaos("--only-aimed", "--aimed=1", "--jobs=400", seed=12, seconds=1500)
     assert figure(done, "faults that met work") == len(AIMED)
-    assert figure(done, "lost") == 0
-    assert figure(done, "wrong answers") == 0
-    assert figure(done, "dead-lettered without cause") == 0
-    assert figure(done, "ended as REVOKED") == 0
-    assert figure(done, "workers that ended by themselves") == 0
+    assert_none(done, "lost", "wrong answers", "dead-lettered without cause", "ended as REVOKED")
+    assert_none(done, "workers that ended by themselves")
     assert done.returncode == 0

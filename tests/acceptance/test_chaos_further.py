@@ -12,7 +12,7 @@ import psutil
 import pytest
 from tests.waiting import wait_for
 
-from .chaos_runs import NO_FAULTS, figure, run_chaos
+from .chaos_runs import NO_FAULTS, assert_none, figure, run_chaos
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,25 +30,20 @@ def test_messages_that_are_wrong_in_every_way_are_accounted_for() -> None:
     """Each is answered or dead-lettered; no worker ends by itself, and all end with 0."""
     done = run_chaos("fuzz", "--messages=10000", seed=3, seconds=900)
     assert figure(done, "messages") == 10_000
-    assert figure(done, "unaccounted for") == 0
-    assert figure(done, "workers that ended by themselves") == 0
-    assert figure(done, "workers that did not end with 0") == 0
+    assert_none(done, "unaccounted for", "workers that ended by themselves", "workers that did not end with 0")
 
 
 def test_a_job_that_kills_its_process_is_given_up() -> None:
     """After five tries, with a `DeadLettered`; healthy jobs beside it are answered."""
     done = run_chaos("poison", "--jobs=1000", "--poison=10", seed=17, seconds=600)
     assert 1 < figure(done, "most executions of one") <= 5
-    assert figure(done, "not dead-lettered") == 0
-    assert figure(done, "healthy jobs lost") == 0
-    assert figure(done, "healthy jobs failed") == 0
+    assert_none(done, "not dead-lettered", "healthy jobs lost", "healthy jobs failed")
 
 
 def test_a_polite_stop_under_load_runs_nothing_twice() -> None:
     """Jobs sent to a pool process are finished and acknowledged, others go to another worker."""
     done = run_chaos("rolling", "--restarts=6", seed=9, seconds=600)
-    assert figure(done, "lost") == 0
-    assert figure(done, "run more often than once") == 0
+    assert_none(done, "lost", "run more often than once")
     assert done.returncode == 0
 
 

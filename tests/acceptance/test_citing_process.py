@@ -9,8 +9,7 @@ import sys
 import uuid
 from typing import TYPE_CHECKING, Any
 
-import pytest
-from tests.integration.provider import Provider, running
+from tests.integration.provider import Provider, provider_that_says
 from tests.raw_messages import raw_message
 from tests.waiting import wait_for
 
@@ -33,7 +32,7 @@ from workbench.devstack.workers import celery_worker
 from worker.core.text import lexical
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     import redis
@@ -50,12 +49,7 @@ The ferry hums across the harbour [S1], the lamp is red [S3].
 Hum, ferry, hum [S1]. Row, nobody, row [S2]."""
 REELS = "May reels marked with a blue dot be baked at the low setting?"
 
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running() as server:
-        server.text = SONG
-        yield server
+provider = provider_that_says(SONG)
 
 
 def cite(client: Client, **fields: Any) -> Citations:

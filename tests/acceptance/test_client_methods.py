@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from workbench.devstack.stack import Stack
 
+    from .jobs import Start
+
     Environment = Callable[..., dict[str, str]]
 
 WRONG = RetrieveTopK(query_embedding=[0.5], principal={"user_id": "alice"})
@@ -81,22 +83,17 @@ def test_the_progress_of_a_pipeline_is_watched(client: Client, locked: psycopg.C
 
 
 def test_a_waiting_job_is_cancelled(
-    stack: Stack,
-    client: Client,
-    broker: redis.Redis,
-    admin: psycopg.Connection[Any],
-    locked: psycopg.Connection[Any],
-    worker_environment: Environment,
-    worker_log: Path,
+    stack: Stack, client: Client, broker: redis.Redis, locked: psycopg.Connection[Any], start: Start, worker_log: Path
 ) -> None:
     """By who may: the one that runs goes on, the one that waits does not begin."""
-    operator = Client(stack.redis.url(0), stack.redis.url(1))
-    with operator, pytest.raises(Unavailable, match="no worker listens"):
+    with Client(*operator_urls(stack)) as operator, pytest.raises(Unavailable, match="no worker listens"):
         operator.cancel("nobody-listens")
-    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__REMOTE_CONTROL='["revoke"]')
-    with celery_worker(environment, worker_log, "--concurrency=1"), Client(*operator_urls(stack)) as operator:
+    with (
+        start("--concurrency=1", SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__REMOTE_CONTROL='["revoke"]'),
+        Client(*operator_urls(stack)) as operator,
+    ):
         first = client.enqueue(JOB)
-        wait_for(lambda: waiting_sessions(admin) == 1)
+        wait_for(lambda: waiting_sessions(locked) == 1)
         waiting = client.enqueue(JOB)
         operator.cancel(waiting)
         wait_for(lambda: "revoked" in worker_log.read_text(errors="replace"))
@@ -243,14 +240,14 @@ def test_a_chord_hands_the_answers_to_a_task_of_the_app(
 
 
 def test_a_chord_ends_with_the_rights_that_the_page_names(
-    app: Celery, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    app: Celery, broker: redis.Redis, start: Start, worker_log: Path
 ) -> None:
     """docs/celery.md: added to those of the shipped user."""
     words = " ".join(CELERY_PAGE.read_text().partition("Chains and chords need")[2].split())
     key, commands = re.findall(r"`(celery-[^`]+|\+[^`]+)`", words)
     broker.execute_command("ACL SETUSER", "worker", f"~{key}", *commands.split())
     try:
-        with celery_worker(worker_environment(WORKER__ALLOW_CALLBACKS="true"), worker_log, "--concurrency=1"):
+        with start("--concurrency=1", WORKER__ALLOW_CALLBACKS="true"):
             job = signature(JOB, app=app).set(immutable=True)
             result = chord([job, job], app=app)(job)
             wait_for(lambda: result.ready() or "further tasks not sent" in worker_log.read_text(errors="replace"))

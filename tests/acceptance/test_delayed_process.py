@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shutil
 import signal
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
-import psycopg
 import pytest
 from celery import Celery
 
@@ -20,7 +18,7 @@ from worker.queue.broker import keys
 
 from .bad_input_worker import message
 from .held import count_held, has_begun, holders
-from .jobs import JOB
+from .jobs import JOB, searches_held
 from .test_nothing_lost import wait_for
 
 if TYPE_CHECKING:
@@ -107,16 +105,6 @@ def test_large_jobs_that_wait_take_no_memory_of_a_worker(
         assert main.memory_info().rss - before < 50_000_000
 
 
-@contextlib.contextmanager
-def held(environment: dict[str, str]) -> Iterator[None]:
-    """Searches wait for a lock as long as this lasts."""
-    dsn = environment["DATABASE_CONNECTION_STRING"].replace("retrieval_worker", "postgres")
-    with psycopg.connect(dsn) as connection:
-        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
-        yield
-        connection.rollback()
-
-
 @pytest.mark.skipif(not LIBRARIES, reason="faketime is not here")
 @pytest.mark.parametrize("skew", ["+1200", "-1200"])
 def test_workers_whose_clocks_differ_leave_each_other_s_jobs_alone(
@@ -130,7 +118,7 @@ def test_workers_whose_clocks_differ_leave_each_other_s_jobs_alone(
         celery_worker(wrong, tmp_path / "wrong.log", "--concurrency=2"),
     ):
         main = psutil.Process(right.pid)
-        with held(environment):
+        with searches_held(environment):
             ids = [client.enqueue(JOB, expires=600) for _ in range(4)]
             wait_for(lambda: has_begun(broker, 4))
             places = holders(broker)

@@ -26,13 +26,13 @@ from retrieval_client import (
     RunPipeline,
     RunRef,
     TopK,
-    encode_embedding,
 )
 from retrieval_client.contract.feedback import RecordFeedback
 from retrieval_client.contract.registry import TASKS
 from retrieval_client.errors import InvalidJob, NotAuthorised
 from workbench.devstack.workers import celery_worker, stack_environment
-from worker.core.text import lexical
+
+from .jobs import HUM, QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     from workbench.devstack.stack import Stack
 
-HUM = "What causes the 50 Hz hum on channel 18?"
-QUERY = encode_embedding(lexical.embed([HUM])[0].tolist())
 ALICE, BOB = {"user_id": "alice"}, {"user_id": "bob"}
 
 

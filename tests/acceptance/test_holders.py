@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
 import re
 import socket
@@ -38,19 +39,18 @@ GONE = r"holds 2 of retrieval; it is gone, last heard from \d+ s ago: requeued o
 
 def shown_on_page(settings: Settings) -> str:
     """The queue's page, as an operator sees it."""
-    engine = Engine(settings, time.perf_counter)
-    try:
-        with served(engine, settings) as url, visitor(url, "olga", roles=["operator"]) as olga:
-            return html.unescape(re.sub(r"<[^>]+>", "", olga.get("/queue").text))
-    finally:
-        engine.close()
+    with (
+        contextlib.closing(Engine(settings, time.perf_counter)) as engine,
+        served(engine, settings) as url,
+        visitor(url, "olga", roles=["operator"]) as olga,
+    ):
+        return html.unescape(re.sub(r"<[^>]+>", "", olga.get("/queue").text))
 
 
 def test_after_a_kill_page_and_doctor_tell_who_holds_what(
     stack: Stack,
     client: Client,
     broker: redis.Redis,
-    admin: psycopg.Connection[Any],
     locked: psycopg.Connection[Any],
     worker_environment: Callable[..., dict[str, str]],
     make_settings: Callable[..., Settings],
@@ -64,7 +64,7 @@ def test_after_a_kill_page_and_doctor_tell_who_holds_what(
     with celery_worker(environment, tmp_path / "killed.log", "--concurrency=2") as killed:
         name = f"{socket.gethostname()[:40]}-{killed.pid}"
         ids = [client.enqueue(JOB) for _ in range(2)]
-        wait_for(lambda: waiting_sessions(admin) == 2)
+        wait_for(lambda: waiting_sessions(locked) == 2)
         wait_for(lambda: overview.look(0).workers[0].running_seconds is not None)  # told at the next heartbeat
         state = overview.look(0)
         assert [(worker.name, worker.held) for worker in state.workers] == [(name, {"retrieval": 2})]

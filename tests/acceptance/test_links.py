@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from workbench.devstack.stack import Stack
 
+    from .jobs import Start
+
     Environment = Callable[..., dict[str, str]]
 
 SECONDS = 180.0
@@ -91,11 +93,7 @@ def through(link_port: int, dbname: str) -> dict[str, str]:
 
 
 def test_a_silent_link_to_postgres_is_found_before_it_is_used(
-    stack: Stack,
-    client: Client,
-    admin: psycopg.Connection[Any],
-    worker_environment: Environment,
-    worker_log: Path,
+    stack: Stack, client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
 ) -> None:
     """A pooled connection that died unnoticed costs a check, not the job's whole time limit."""
     with socket_link(f"{stack.postgres.socket_dir}/.s.PGSQL.5432") as link:
@@ -109,11 +107,7 @@ def test_a_silent_link_to_postgres_is_found_before_it_is_used(
 
 
 def test_a_link_that_goes_silent_under_a_query_is_given_up(
-    stack: Stack,
-    client: Client,
-    admin: psycopg.Connection[Any],
-    worker_environment: Environment,
-    worker_log: Path,
+    stack: Stack, client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
 ) -> None:
     """An answer that can't come any more ends the wait soon after the statement's own time limit; then one retry."""
     with (
@@ -132,12 +126,11 @@ def test_a_link_that_goes_silent_under_a_query_is_given_up(
 
 
 def test_postgres_is_used_again_soon_after_it_was_away(
-    client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
+    client: Client, admin: psycopg.Connection[Any], start: Start, worker_log: Path
 ) -> None:
     """However long it was away, the pool's pauses do not outlast it."""
     name = admin.info.dbname
-    environment = worker_environment(POOL__TIMEOUT_SECONDS="0.5")
-    with celery_worker(environment, worker_log, "--concurrency=1"):
+    with start("--concurrency=1", POOL__TIMEOUT_SECONDS="0.5"):
         assert_answered(client)
         admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")

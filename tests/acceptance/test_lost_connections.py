@@ -180,12 +180,7 @@ def lose(link: Proxy, broker: redis.Redis) -> None:
 
 
 def test_a_running_job_survives_a_lost_connection(
-    link: Proxy,
-    client: Client,
-    broker: redis.Redis,
-    held: Held,
-    start: Start,
-    worker_log: Path,
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, start: Start, worker_log: Path
 ) -> None:
     """It runs once, holds its place meanwhile, and is acknowledged over the next connection."""
     with start("--concurrency=2"):
@@ -203,11 +198,7 @@ def test_a_running_job_survives_a_lost_connection(
 
 
 def test_time_limits_survive_a_lost_connection(
-    link: Proxy,
-    client: Client,
-    broker: redis.Redis,
-    held: Held,
-    start: Start,
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, start: Start
 ) -> None:
     """A job that began before is ended when its time is over."""
     with start("--concurrency=1", WORKER__SOFT_TIME_LIMIT_SECONDS="10", WORKER__TIME_LIMIT_SECONDS="15"):
@@ -219,11 +210,7 @@ def test_time_limits_survive_a_lost_connection(
 
 
 def test_a_killing_job_whose_connection_is_lost_too_is_given_up(
-    link: Proxy,
-    client: Client,
-    broker: redis.Redis,
-    held: Held,
-    start: Start,
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, start: Start
 ) -> None:
     """A lost connection forgives no run: it begins as often as it may be delivered, and is a dead letter then."""
     with start("--concurrency=1", WORKER__MAX_DELIVERIES="3"):
@@ -237,11 +224,7 @@ def test_a_killing_job_whose_connection_is_lost_too_is_given_up(
 
 
 def test_the_next_job_of_a_process_is_not_revoked(
-    link: Proxy,
-    client: Client,
-    broker: redis.Redis,
-    held: Held,
-    start: Start,
+    link: Proxy, client: Client, broker: redis.Redis, held: Held, start: Start
 ) -> None:
     """A job ran through a lost connection, and ignored SIGTERM; its process dies in the next one, which runs again."""
     with start("--concurrency=1"):

@@ -9,7 +9,6 @@ import urllib.request
 from typing import TYPE_CHECKING, Any
 
 import psutil
-import psycopg
 import pytest
 import redis
 from prometheus_client.parser import text_string_to_metric_families
@@ -31,7 +30,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    import psycopg
+
     from workbench.devstack.stack import Stack
+
+    from .jobs import Start
 
     Environment = Callable[..., dict[str, str]]
     Sums = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -73,11 +76,10 @@ def value(text: str, name: str, **labels: str) -> float:
 
 def one_job_in_each_process(client: Client, admin: psycopg.Connection[Any], stack: Stack) -> None:
     """Two jobs of a pool of two: a lock keeps the first from ending before the other process has the second."""
-    with psycopg.connect(stack.postgres.dsn(admin.info.dbname)) as locking:
-        locking.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+    with admin.transaction():
+        admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
         sent = [client.enqueue(TOP_K) for _ in range(2)]
         wait_for(lambda: waiting_sessions(admin) == 2)
-        locking.rollback()
     for task_id in sent:
         client.result(task_id, timeout=180)
     # A process that is killed before it has acknowledged its job leaves it to be run, and counted, again.
@@ -90,17 +92,10 @@ def pool(worker: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 
 def test_the_sums_are_those_of_all_processes(
-    stack: Stack,
-    client: Client,
-    admin: psycopg.Connection[Any],
-    port: int,
-    worker_environment: Environment,
-    worker_log: Path,
-    tmp_path: Path,
+    stack: Stack, client: Client, admin: psycopg.Connection[Any], port: int, start: Start, tmp_path: Path
 ) -> None:
     """Both pool processes count; what was answered and refused is in one scrape, on loopback, with no word of it."""
-    environment = worker_environment(METRICS__PORT=str(port), METRICS__FOLDER=str(tmp_path / "metrics"))
-    with celery_worker(environment, worker_log, "--concurrency=2") as worker:
+    with start("--concurrency=2", METRICS__PORT=str(port), METRICS__FOLDER=str(tmp_path / "metrics")) as worker:
         one_job_in_each_process(client, admin, stack)
         recorded = HYBRID.model_copy(update={"run": RunName(subject_id="canary-subject", run_id="canary-run")})
         answers = [client.call(job) for job in (HYBRID, HYBRID, recorded, recorded)]
@@ -169,21 +164,15 @@ def pool_files(folder: Path) -> list[str]:
 
 
 def test_what_was_counted_outlives_its_process_and_its_worker(
-    stack: Stack,
-    client: Client,
-    admin: psycopg.Connection[Any],
-    port: int,
-    worker_environment: Environment,
-    worker_log: Path,
-    tmp_path: Path,
+    stack: Stack, client: Client, admin: psycopg.Connection[Any], port: int, start: Start, tmp_path: Path
 ) -> None:
     """Who takes the place of a killed process carries its numbers on; so does a new worker on the same folder."""
-    environment = worker_environment(METRICS__PORT=str(port), METRICS__FOLDER=str(tmp_path / "metrics"))
+    counting = {"METRICS__PORT": str(port), "METRICS__FOLDER": str(tmp_path / "metrics")}
 
     def answered() -> float:
         return value(exposition(port), "retrieval_jobs_total", task="retrieve_top_k", outcome="ok")
 
-    with celery_worker(environment, worker_log, "--concurrency=2") as worker:
+    with start("--concurrency=2", **counting) as worker:
         one_job_in_each_process(client, admin, stack)
         victim = pool(worker)[0]
         victim.kill()
@@ -192,19 +181,14 @@ def test_what_was_counted_outlives_its_process_and_its_worker(
         one_job_in_each_process(client, admin, stack)
         assert answered() == 4
         files = pool_files(tmp_path / "metrics")
-    with celery_worker(environment, worker_log, "--concurrency=2"):
+    with start("--concurrency=2", **counting):
         one_job_in_each_process(client, admin, stack)
         assert answered() == 6
     assert pool_files(tmp_path / "metrics") == files
 
 
 def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(
-    stack: Stack,
-    client: Client,
-    broker: redis.Redis,
-    worker_environment: Environment,
-    worker_log: Path,
-    tmp_path: Path,
+    stack: Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path, tmp_path: Path
 ) -> None:
     """One scrape: Flower's own metrics, of their own kind, and ours of two workers, of which neither listens."""
     environment = worker_environment(METRICS__FOLDER=str(tmp_path / "metrics"))
@@ -255,21 +239,11 @@ def test_every_kind_of_pool_counts_in_a_folder_of_its_own(
     assert not list(tmp_path.glob("retrieval-metrics-*"))
 
 
-def test_every_try_of_a_job_counts(
-    client: Client,
-    admin: psycopg.Connection[Any],
-    port: int,
-    worker_environment: Environment,
-    worker_log: Path,
-) -> None:
+def test_every_try_of_a_job_counts(client: Client, admin: psycopg.Connection[Any], port: int, start: Start) -> None:
     """Postgres stays away: two tries are put off, the third is the job's failure."""
-    environment = worker_environment(
-        METRICS__PORT=str(port),
-        POOL__TIMEOUT_SECONDS="0.3",
-        WORKER__RETRY_BACKOFF_SECONDS="0.1",
-        WORKER__MAX_OUTAGE_SECONDS="0.12",  # more than the first pause, less than two
-    )
-    with celery_worker(environment, worker_log, "--concurrency=1"):
+    # An outage may last for longer than the first pause, and not as long as two.
+    pauses = {"WORKER__RETRY_BACKOFF_SECONDS": "0.1", "WORKER__MAX_OUTAGE_SECONDS": "0.12"}
+    with start("--concurrency=1", METRICS__PORT=str(port), POOL__TIMEOUT_SECONDS="0.3", **pauses):
         admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
         with pytest.raises(Unavailable):
@@ -281,11 +255,10 @@ def test_every_try_of_a_job_counts(
 
 
 def test_a_job_is_answered_though_nothing_can_be_counted(
-    client: Client, worker_environment: Environment, worker_log: Path, tmp_path: Path
+    client: Client, start: Start, worker_log: Path, tmp_path: Path
 ) -> None:
     """The folder is gone before the first number is written: the log says so, the caller gets the answer."""
-    environment = worker_environment(METRICS__FOLDER=str(tmp_path / "metrics"))
-    with celery_worker(environment, worker_log, "--concurrency=1"):
+    with start("--concurrency=1", METRICS__FOLDER=str(tmp_path / "metrics")):
         shutil.rmtree(tmp_path / "metrics")
         assert client.call(TOP_K).status == "ok"  # type: ignore[union-attr] # one query
     assert "metrics not written" in worker_log.read_text()

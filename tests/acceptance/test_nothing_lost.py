@@ -12,7 +12,6 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import psutil
-import psycopg
 import pytest
 import redis
 from celery import Celery
@@ -25,13 +24,17 @@ from worker.queue.broker import dead_letters, keys
 
 from .bad_input_worker import message
 from .held import count_held, holders, is_clean
-from .jobs import JOB, kill_whole
+from .jobs import JOB, kill_whole, searches_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import psycopg
+
     from workbench.devstack.stack import Stack
+
+    from .jobs import Start
 
     Environment = Callable[..., dict[str, str]]
 
@@ -52,11 +55,7 @@ def answered(results: redis.Redis, ids: list[str]) -> list[str]:
 
 
 def test_workers_killed_under_load_lose_nothing(
-    client: Client,
-    broker: redis.Redis,
-    results: redis.Redis,
-    worker_environment: Environment,
-    tmp_path: Path,
+    client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, tmp_path: Path
 ) -> None:
     """Kill -9 of whole workers at random moments: every job is answered once, and Redis holds nothing more of them."""
     chance = random.Random(SEED)
@@ -155,19 +154,15 @@ def rubbish(chance: random.Random, number: int) -> bytes:
 
 
 def test_a_thousand_malformed_entries_end_as_dead_letters(
-    client: Client,
-    broker: redis.Redis,
-    results: redis.Redis,
-    worker_environment: Environment,
-    worker_log: Path,
+    client: Client, broker: redis.Redis, results: redis.Redis, start: Start, worker_log: Path
 ) -> None:
     """With its reason, and a failure stored where an id can be read; the worker lives, and answers between them."""
     chance = random.Random(SEED)
     entries = [rubbish(chance, number) for number in range(1000)]
-    with celery_worker(worker_environment(), worker_log, "--concurrency=2") as worker:
+    with start("--concurrency=2") as worker:
         good = []
-        for start in range(0, 1000, 100):
-            broker.lpush("retrieval", *entries[start : start + 100])
+        for first in range(0, 1000, 100):
+            broker.lpush("retrieval", *entries[first : first + 100])
             good.append(client.enqueue(JOB))
         assert {client.result(task_id, timeout=180).status for task_id in good} == {"ok"}  # type: ignore[union-attr] # one
         wait_for(lambda: broker.xlen("retrieval.dead") == 1000)
@@ -186,18 +181,14 @@ def test_a_thousand_malformed_entries_end_as_dead_letters(
 
 
 def test_a_job_that_kills_its_worker_is_given_up(
-    client: Client,
-    broker: redis.Redis,
-    results: redis.Redis,
-    worker_environment: Environment,
-    tmp_path: Path,
+    client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, tmp_path: Path
 ) -> None:
     """The whole worker dies each time it takes it: after `max_deliveries` it is dead-lettered."""
     environment = worker_environment(WORKER__MAX_DELIVERIES="2")
     poison = str(uuid.uuid4())
     for number in range(2):
         log = tmp_path / f"{number}.log"
-        with _held(environment), celery_worker(environment, log, "--concurrency=1") as worker:
+        with searches_held(environment), celery_worker(environment, log, "--concurrency=1") as worker:
             if number == 0:
                 client.enqueue(JOB, task_id=poison)
             # Where processes claim, what a dead worker held is counted once it is found dead.
@@ -214,16 +205,6 @@ def test_a_job_that_kills_its_worker_is_given_up(
     assert (letter.reason, letter.task_id, letter.deliveries, letter.kept) == ("max_deliveries", poison, 2, "whole")
     record = json.loads(results.get(f"celery-task-meta-{poison}"))
     assert record["result"]["exc_type"] == "DeadLettered"
-
-
-@contextlib.contextmanager
-def _held(environment: dict[str, str]) -> Iterator[None]:
-    """Searches wait for a lock as long as this lasts."""
-    dsn = environment["DATABASE_CONNECTION_STRING"].replace("retrieval_worker", "postgres")
-    with psycopg.connect(dsn) as connection:
-        connection.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
-        yield
-        connection.rollback()
 
 
 def test_retries_that_are_used_up_leave_a_dead_letter(
@@ -267,12 +248,10 @@ def test_a_job_whose_result_can_not_be_stored_goes_back(
         sender.close()
 
 
-def test_celery_s_own_clients_work_as_ever(
-    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path
-) -> None:
+def test_celery_s_own_clients_work_as_ever(stack: Stack, client: Client, start: Start) -> None:
     """`inspect`, `ping`, revoke and events of a stock Celery app, beside a worker on this transport."""
     app = Celery(broker=stack.redis.url(0), backend=stack.redis.url(1), set_as_current=False)
-    with celery_worker(worker_environment(), worker_log, "--concurrency=1"), contextlib.closing(app):
+    with start("--concurrency=1"), contextlib.closing(app):
         seen: list[str] = []
         with app.connection_for_read() as connection:
             receiver = app.events.Receiver(connection, handlers={"*": lambda event: seen.append(event["type"])})

@@ -5,8 +5,7 @@ from __future__ import annotations
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
-import pytest
-from tests.integration.provider import Provider, running
+from tests.integration.provider import Provider, provider_that_says
 
 from retrieval_client import Client, PipelineAnswer, RunPipeline
 from workbench.devstack.processes import free_port
@@ -14,7 +13,7 @@ from workbench.devstack.workers import celery_worker
 from worker.core.prompting.prompts import prompt_cache_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     Environment = Callable[..., dict[str, str]]
@@ -23,12 +22,7 @@ SAID = "A dried-out 470 µF supply capacitor is the likely cause [S1]."
 ALICE = {"user_id": "alice"}
 TURNS = ["What causes the 50 Hz hum on channel 18?", "Which capacitor is it?", "And what does it cost?"]
 
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running() as server:
-        server.text = SAID
-        yield server
+provider = provider_that_says(SAID)
 
 
 def call(client: Client, **fields: Any) -> PipelineAnswer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
-from tests.integration.provider import Fault, Provider, running
+from tests.integration.provider import Fault, Provider, provider_that_says
 from tests.raw_messages import raw_message
 from tests.waiting import wait_for
 
@@ -17,7 +17,7 @@ from retrieval_client.errors import InvalidJob, NotAuthorised, Unavailable
 from workbench.devstack.workers import celery_worker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     import psycopg
@@ -31,12 +31,7 @@ SAID = "A dried-out 470 µF supply capacitor is the likely cause [S1]."
 ALICE = {"user_id": "alice"}
 CANARY = "canary-4711"
 
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running() as server:
-        server.text = SAID
-        yield server
+provider = provider_that_says(SAID)
 
 
 @pytest.fixture

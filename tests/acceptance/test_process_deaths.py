@@ -129,11 +129,7 @@ def test_a_worker_that_is_stopped_while_redis_is_away_ends(
 
 
 def test_a_time_limit_is_kept_while_redis_is_away(
-    stack: Stack,
-    locked: psycopg.Connection[Any],
-    admin: psycopg.Connection[Any],
-    worker_environment: Environment,
-    worker_log: Path,
+    stack: Stack, locked: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
 ) -> None:
     """Celery's main loop does nothing but connect then; the job's outcome is stored once Redis is back."""
     client = Client(stack.redis.url(0), stack.redis.url(1))
@@ -146,7 +142,7 @@ def test_a_time_limit_is_kept_while_redis_is_away(
             client.call(JOB, timeout=60)
             locked.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
             task_id = client.enqueue(JOB)
-            wait_for(lambda: waiting_sessions(admin) == 1)
+            wait_for(lambda: waiting_sessions(locked) == 1)
             busy = pool_process(worker)
             busy.suspend()
             link.refuse(True)

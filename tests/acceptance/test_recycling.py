@@ -11,14 +11,13 @@ from celery import Celery
 from tests.waiting import wait_for, waiting_sessions
 
 from retrieval_client.errors import DeadLettered
-from workbench.devstack.workers import celery_worker
 from worker.queue.broker import keys
 
 from .held import count_held, jobs_of_lost_processes
 from .jobs import JOB, kill_whole, pool_process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     import psycopg
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from retrieval_client import Client
     from workbench.devstack.stack import Stack
 
-    Environment = Callable[..., dict[str, str]]
+    from .jobs import Start
 
 
 @pytest.fixture
@@ -57,24 +56,19 @@ def expect_each_once(client: Client, broker: redis.Redis, log: Path, ids: list[s
     ids=["20 jobs each", "one job each", "more memory than allowed"],
 )
 def test_a_process_that_is_recycled_gets_no_job(
-    client: Client,
-    broker: redis.Redis,
-    worker_environment: Environment,
-    worker_log: Path,
-    option: str,
-    jobs: int,
+    client: Client, broker: redis.Redis, start: Start, worker_log: Path, option: str, jobs: int
 ) -> None:
     """It ends after its last job, and every job runs once; none waits for a process to be found dead."""
-    with celery_worker(worker_environment(), worker_log, "--concurrency=2", option):
+    with start("--concurrency=2", option):
         ids = [client.enqueue(JOB) for _ in range(jobs)]
         expect_each_once(client, broker, worker_log, ids)
 
 
 def test_a_pool_that_shrinks_and_grows_under_load_loses_no_job(
-    client: Client, broker: redis.Redis, control: Any, worker_environment: Environment, worker_log: Path
+    client: Client, broker: redis.Redis, control: Any, start: Start, worker_log: Path
 ) -> None:
     """Only processes that have no job are ended, and none of those gets one."""
-    with celery_worker(worker_environment(), worker_log, "--concurrency=3"):
+    with start("--concurrency=3"):
         ids = []
         for _ in range(10):
             for change in (control.pool_shrink, control.pool_grow):
@@ -85,10 +79,10 @@ def test_a_pool_that_shrinks_and_grows_under_load_loses_no_job(
 
 
 def test_a_job_that_its_process_never_began_is_not_counted(
-    client: Client, broker: redis.Redis, control: Any, worker_environment: Environment, worker_log: Path
+    client: Client, broker: redis.Redis, control: Any, start: Start, worker_log: Path
 ) -> None:
     """It was written to a process that died before it read it: another process runs it, as its first delivery."""
-    with celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
+    with start("--concurrency=1") as worker:
         process = pool_process(worker)
         first = client.enqueue(JOB)  # a process that has not said that it is up is not written to, but replaced
         client.result(first, timeout=180)
@@ -104,25 +98,19 @@ def test_a_job_that_its_process_never_began_is_not_counted(
 
 
 def test_a_job_that_waits_for_a_process_is_not_counted_when_its_worker_dies(
-    client: Client,
-    broker: redis.Redis,
-    admin: psycopg.Connection[Any],
-    locked: psycopg.Connection[Any],
-    control: Any,
-    worker_environment: Environment,
-    tmp_path: Path,
+    client: Client, broker: redis.Redis, locked: psycopg.Connection[Any], control: Any, start: Start
 ) -> None:
     """Only the job that had begun when the whole worker was killed is counted."""
-    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50", WORKER__MAX_DELIVERIES="1")
-    with celery_worker(environment, tmp_path / "first.log", "--concurrency=1") as worker:
+    changes = {"SEARCH__STATEMENT_TIMEOUT_SECONDS": "50", "WORKER__MAX_DELIVERIES": "1"}
+    with start("--concurrency=1", **changes) as worker:
         begun = client.enqueue(JOB)
-        wait_for(lambda: waiting_sessions(admin) == 1)
+        wait_for(lambda: waiting_sessions(locked) == 1)
         waiting = [client.enqueue(JOB) for _ in range(3)]
         wait_for(lambda: count_held(broker) == 1)
         assert control.ping(timeout=180, limit=1)  # so they are marked
         kill_whole(worker)
     locked.rollback()
-    with celery_worker(environment, tmp_path / "second.log", "--concurrency=1"):
+    with start("--concurrency=1", **changes):
         for task_id in waiting:
             assert client.result(task_id, timeout=120).status == "ok"  # type: ignore[union-attr] # of a search
         with pytest.raises(DeadLettered, match="delivered 1 times"):

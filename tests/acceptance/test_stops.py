@@ -9,13 +9,10 @@ import psutil
 import pytest
 from tests.waiting import wait_for, waiting_sessions
 
-from workbench.devstack.workers import celery_worker
-
 from .held import count_held, is_clean
 from .jobs import JOB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     import psycopg
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
     from retrieval_client import Client
 
-    Environment = Callable[..., dict[str, str]]
+    from .jobs import Start
 
 
 @pytest.mark.parametrize(
@@ -38,49 +35,40 @@ if TYPE_CHECKING:
     ids=lambda signals: " ".join(number.name for number in signals),
 )
 def test_a_worker_that_must_stop_soon_requeues_what_it_runs(
-    signals: list[signal.Signals],
+    signals: list[int],
     client: Client,
     broker: redis.Redis,
-    admin: psycopg.Connection[Any],
     locked: psycopg.Connection[Any],
-    worker_environment: Environment,
-    tmp_path: Path,
+    start: Start,
+    worker_log: Path,
 ) -> None:
     """After the seconds of its settings, or at once if it is asked again; uncounted, and nothing of it goes on."""
-    environment = worker_environment(WORKER__SOFT_SHUTDOWN_SECONDS="2")
-    log = tmp_path / "first.log"
-    with celery_worker(environment, log, "--concurrency=2") as worker:
+    with start("--concurrency=2", WORKER__SOFT_SHUTDOWN_SECONDS="2") as worker:
         ids = [client.enqueue(JOB) for _ in range(2)]
-        wait_for(lambda: waiting_sessions(admin) == 2)
+        wait_for(lambda: waiting_sessions(locked) == 2)
         processes = psutil.Process(worker.pid).children()
         for number in signals:
-            said = log.read_bytes().count(b"worker: ")
-            worker.send_signal(number)
-            wait_for(lambda said=said: worker.poll() is not None or log.read_bytes().count(b"worker: ") > said)  # heard
+            said = worker_log.read_bytes().count(b"worker: ")
+            worker.send_signal(number)  # until it is heard
+            wait_for(lambda said=said: worker.poll() is not None or worker_log.read_bytes().count(b"worker: ") > said)
         worker.wait(30)
         assert not any(process.is_running() for process in processes)
         assert (broker.llen("retrieval"), count_held(broker)) == (2, 0)
-        assert "Unrecoverable" not in log.read_text(errors="replace")
+        assert "Unrecoverable" not in worker_log.read_text(errors="replace")
     locked.rollback()
-    with celery_worker(environment, tmp_path / "second.log", "--concurrency=1"):
+    with start("--concurrency=1"):
         assert [client.result(task_id, timeout=60).status for task_id in ids] == ["ok", "ok"]  # type: ignore[union-attr] # one
         wait_for(lambda: is_clean(broker))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT])
 def test_a_job_that_ends_in_time_is_answered(
-    number: signal.Signals,
-    client: Client,
-    broker: redis.Redis,
-    admin: psycopg.Connection[Any],
-    locked: psycopg.Connection[Any],
-    worker_environment: Environment,
-    worker_log: Path,
+    number: int, client: Client, broker: redis.Redis, locked: psycopg.Connection[Any], start: Start, worker_log: Path
 ) -> None:
     """SIGTERM waits for it, SIGQUIT gives it the seconds of the settings."""
-    with celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
+    with start("--concurrency=1") as worker:
         task_id = client.enqueue(JOB)
-        wait_for(lambda: waiting_sessions(admin) == 1)
+        wait_for(lambda: waiting_sessions(locked) == 1)
         worker.send_signal(number)
         wait_for(lambda: "shutdown" in worker_log.read_text(errors="replace"))
         locked.rollback()

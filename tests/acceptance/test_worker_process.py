@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from workbench.devstack.stack import Stack
 
+    from .jobs import Start
+
     Environment = Callable[..., dict[str, str]]
 
 USER, PASSWORD = "watcher", "a password for this test"
@@ -73,11 +75,11 @@ def heartbeats(heard: list[dict[str, Any]]) -> list[tuple[int, int]]:
 
 
 def test_every_event_is_sent_before_a_process_ends(
-    stack: Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: Stack, client: Client, broker: redis.Redis, start: Start
 ) -> None:
     """Events of a burst wait for each other, and for nothing once their process leaves; each is sent once."""
     with listening(stack) as (_, heard):
-        with celery_worker(worker_environment(), worker_log, "--concurrency=1", "--max-tasks-per-child=100"):
+        with start("--concurrency=1", "--max-tasks-per-child=100"):
             wait_for(lambda: heartbeats(heard))
             sent = [client.enqueue(JOB) for _ in range(300)]
             for task_id in sent:
@@ -92,19 +94,13 @@ def test_every_event_is_sent_before_a_process_ends(
 
 
 def test_a_job_is_heard_of_and_counted_while_it_runs(
-    stack: Stack,
-    client: Client,
-    admin: psycopg.Connection[Any],
-    locked: psycopg.Connection[Any],
-    worker_environment: Environment,
-    worker_log: Path,
+    stack: Stack, client: Client, locked: psycopg.Connection[Any], start: Start
 ) -> None:
     """Flower shows what may be stuck: its events do not wait for its end, and heartbeats count it."""
-    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50")
-    with listening(stack) as (_, heard), celery_worker(environment, worker_log, "--concurrency=2"):
+    with listening(stack) as (_, heard), start("--concurrency=2", SEARCH__STATEMENT_TIMEOUT_SECONDS="50"):
         wait_for(lambda: (0, 0) in heartbeats(heard))
         task_id = client.enqueue(JOB)
-        wait_for(lambda: waiting_sessions(admin) == 1)
+        wait_for(lambda: waiting_sessions(locked) == 1)
         wait_for(lambda: uuids(heard, "task-received") == uuids(heard, "task-started") == [task_id])
         wait_for(lambda: (1, 0) in heartbeats(heard))
         locked.rollback()
@@ -114,11 +110,11 @@ def test_a_job_is_heard_of_and_counted_while_it_runs(
 
 @pytest.mark.provokes_refusals
 def test_events_that_redis_refuses_cost_no_job(
-    stack: Stack, client: Client, broker: redis.Redis, worker_environment: Environment, worker_log: Path
+    stack: Stack, client: Client, broker: redis.Redis, start: Start, worker_log: Path
 ) -> None:
     """They are sent later, once each; the log says so once."""
     others = ("&celery-task-meta-*", "&/0.celery.pidbox", "&/0.celeryev/worker.*")
-    with listening(stack) as (_, heard), celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with listening(stack) as (_, heard), start("--concurrency=1"):
         wait_for(lambda: heartbeats(heard))
         broker.acl_log_reset()
         broker.execute_command("ACL SETUSER", "worker", "resetchannels", *others)
@@ -137,7 +133,7 @@ def test_events_that_redis_refuses_cost_no_job(
 
 @pytest.mark.parametrize("at_start", ["true", "false"])
 def test_events_of_jobs_are_sent_while_they_are_wanted(
-    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path, at_start: str
+    stack: Stack, client: Client, start: Start, at_start: str
 ) -> None:
     """A worker without them sends those of workers; remote control disables and enables them."""
 
@@ -152,9 +148,8 @@ def test_events_of_jobs_are_sent_while_they_are_wanted(
         return not enabled.isdisjoint(uuids(heard, "task-succeeded"))
 
     enabled: set[str] = set()
-    environment = worker_environment(WORKER__SEND_TASK_EVENTS=at_start)
     with listening(stack) as (app, heard):
-        with celery_worker(environment, worker_log, "--concurrency=1"):
+        with start("--concurrency=1", WORKER__SEND_TASK_EVENTS=at_start):
             wait_for(lambda: heartbeats(heard))
             app.control.disable_events(reply=True, timeout=60, limit=1)
             last = len(heartbeats(heard))
@@ -167,12 +162,7 @@ def test_events_of_jobs_are_sent_while_they_are_wanted(
 
 
 def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(
-    stack: Stack,
-    client: Client,
-    admin: psycopg.Connection[Any],
-    locked: psycopg.Connection[Any],
-    worker_environment: Environment,
-    worker_log: Path,
+    stack: Stack, client: Client, locked: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
 ) -> None:
     """Autoscale 4,1: four processes while jobs wait, one when there are none; no job fails; Flower shows both."""
     environment = {**worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50"), "AUTOSCALE_KEEPALIVE": "1"}
@@ -187,7 +177,7 @@ def test_the_pool_grows_under_a_burst_and_shrinks_when_idle(
     ):
         wait_for(lambda: flower_pool(url) == 1)
         sent = [client.enqueue(JOB) for _ in range(60)]
-        wait_for(lambda: waiting_sessions(admin) == 4)
+        wait_for(lambda: waiting_sessions(locked) == 4)
         wait_for(lambda: flower_pool(url) == 4)
         locked.rollback()
         answers = [client.result(task_id, timeout=180) for task_id in sent]
@@ -220,12 +210,11 @@ def flower_pool(url: str) -> int:
 
 
 def test_a_job_waits_for_a_database_that_is_away(
-    client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
+    client: Client, admin: psycopg.Connection[Any], start: Start, worker_log: Path
 ) -> None:
     """Postgres gives no connections: the job is tried again with pauses, and answered once it is back."""
     name = admin.info.dbname
-    environment = worker_environment(POOL__TIMEOUT_SECONDS="0.3", WORKER__RETRY_BACKOFF_SECONDS="0.2")
-    with celery_worker(environment, worker_log, "--concurrency=1"):
+    with start("--concurrency=1", POOL__TIMEOUT_SECONDS="0.3", WORKER__RETRY_BACKOFF_SECONDS="0.2"):
         client.call(JOB, timeout=180)
         admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
@@ -237,10 +226,10 @@ def test_a_job_waits_for_a_database_that_is_away(
 
 
 def test_sessions_that_are_terminated_under_load_time_no_job_out(
-    client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
+    client: Client, admin: psycopg.Connection[Any], start: Start
 ) -> None:
     """Only what a time limit interrupted is `TimedOut`: a job whose session or query is ended runs again."""
-    with celery_worker(worker_environment(WORKER__RETRY_BACKOFF_SECONDS="0.1"), worker_log, "--concurrency=2"):
+    with start("--concurrency=2", WORKER__RETRY_BACKOFF_SECONDS="0.1"):
         client.call(JOB, timeout=180)
         ids = []
 
@@ -259,13 +248,15 @@ AT_WORK = "SELECT {} FROM pg_stat_activity WHERE usename = 'retrieval_worker' AN
 
 
 def test_a_database_that_stays_away_ends_in_unavailable(
-    client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
+    client: Client, admin: psycopg.Connection[Any], start: Start, worker_log: Path
 ) -> None:
     """After `max_outage_seconds` a job fails as `Unavailable`, and the worker lives."""
-    environment = worker_environment(
-        POOL__TIMEOUT_SECONDS="0.3", WORKER__RETRY_BACKOFF_SECONDS="0.1", WORKER__MAX_OUTAGE_SECONDS="0.2"
-    )
-    with celery_worker(environment, worker_log, "--concurrency=1"):
+    with start(
+        "--concurrency=1",
+        POOL__TIMEOUT_SECONDS="0.3",
+        WORKER__RETRY_BACKOFF_SECONDS="0.1",
+        WORKER__MAX_OUTAGE_SECONDS="0.2",
+    ):
         admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
         with pytest.raises(Unavailable, match="Postgres"):
@@ -284,16 +275,11 @@ def answered(client: Client) -> bool:
 
 
 def test_a_job_that_kills_its_process_each_time_is_dead_lettered(
-    client: Client,
-    admin: psycopg.Connection[Any],
-    locked: psycopg.Connection[Any],
-    worker_environment: Environment,
-    worker_log: Path,
+    client: Client, admin: psycopg.Connection[Any], locked: psycopg.Connection[Any], start: Start
 ) -> None:
     """Redeliveries are bounded: the job fails as `DeadLettered`, and the worker answers others."""
-    environment = worker_environment(WORKER__MAX_DELIVERIES="3")
     killed = set()
-    with celery_worker(environment, worker_log, "--concurrency=1") as worker:
+    with start("--concurrency=1", WORKER__MAX_DELIVERIES="3") as worker:
         task_id = client.enqueue(JOB)
         for _ in range(3):
             wait_for(lambda: waiting_sessions(admin) == 1 and pool_process(worker).pid not in killed)
@@ -319,25 +305,20 @@ def test_a_job_that_kills_its_process_each_time_is_dead_lettered(
     ],
 )
 def test_a_job_that_takes_too_long_is_timed_out(
-    client: Client,
-    locked: psycopg.Connection[Any],
-    worker_environment: Environment,
-    worker_log: Path,
-    limits: dict[str, str],
-    who: str,
+    client: Client, locked: psycopg.Connection[Any], start: Start, limits: dict[str, str], who: str
 ) -> None:
     """Both time limits, Postgres' and Celery's, end in `TimedOut`, and the next job is answered."""
-    with celery_worker(worker_environment(**limits), worker_log, "--concurrency=1"):
+    with start("--concurrency=1", **limits):
         with pytest.raises(TimedOut, match=who):
             client.call(JOB, timeout=180)
         locked.rollback()
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
 
 
-def test_a_job_that_expired_is_dead_lettered(client: Client, worker_environment: Environment, worker_log: Path) -> None:
+def test_a_job_that_expired_is_dead_lettered(client: Client, start: Start, worker_log: Path) -> None:
     """An expired job is not run, and its record says so."""
     task_id = client.enqueue(JOB, expires=0.01)
-    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with start("--concurrency=1"):
         with pytest.raises(DeadLettered, match="expired"):
             client.result(task_id, timeout=180)
         assert client.call(JOB, timeout=180).status == "ok"  # type: ignore[union-attr] # one query
@@ -378,11 +359,7 @@ def test_signed_jobs_are_answered_where_the_queue_is_not_trusted(
     ],
 )
 def test_a_wrong_set_up_stops_the_start_with_one_sentence(
-    stack: Stack,
-    admin: psycopg.Connection[Any],
-    worker_environment: Environment,
-    changes: dict[str, str],
-    said: str,
+    stack: Stack, admin: psycopg.Connection[Any], worker_environment: Environment, changes: dict[str, str], said: str
 ) -> None:
     """Exit code 78, the setting's name, and no stack trace."""
     environment = worker_environment()

@@ -201,23 +201,14 @@ def test_killed_worker(site: Site, client: Client) -> None:
     site.compose("up", "--detach", "--no-deps", "--scale", "worker=1", "worker")
 
 
-def test_killed_redis(site: Site, client: Client) -> None:
-    """A job counts as sent once Redis has acknowledged it: it is there after a kill, running or waiting."""
-    (container,) = site.containers("redis")
+@pytest.mark.parametrize("service", ["redis", "postgres"])
+def test_killed_server(site: Site, client: Client, service: str) -> None:
+    """What Redis has acknowledged, running or waiting, is there after its kill; jobs wait while Postgres is away."""
+    (container,) = site.containers(service)
     with jobs_running(site, client, workers=1) as sent:
         site.kill(container)
-    site.compose("start", "redis")
-    site.wait_until_healthy("redis")
-    assert_answered(site, client, sent)
-
-
-def test_killed_postgres(site: Site, client: Client) -> None:
-    """Jobs that run and jobs that come while Postgres is away wait until it is back."""
-    (container,) = site.containers("postgres")
-    with jobs_running(site, client, workers=1) as sent:
-        site.kill(container)
-    site.compose("start", "postgres")
-    site.wait_until_healthy("postgres")
+    site.compose("start", service)
+    site.wait_until_healthy(service)
     assert_answered(site, client, sent)
 
 

@@ -18,6 +18,20 @@ if TYPE_CHECKING:
     from worker.settings import Settings
 
 HUM = "What causes the 50 Hz hum on channel 18?"
+CALLERS: list[dict[str, Any]] = [
+    {"user_id": "alice"},
+    {"user_id": "bob"},
+    {"user_id": "alice", "tenant_id": "studio"},
+    {"user_id": "alice", "roles": ["editor"]},
+    {"user_id": "alice", "roles": ["editor", "admin"]},
+    {"user_id": "alice", "roles": ["admin", "editor"]},
+    {"user_id": "alice", "roles": []},
+    {"user_id": '["editor"]'},
+    {"roles": ["editor"]},
+    {"roles": ["alice"]},
+    {"tenant_id": "alice"},
+]
+"""Claims of callers who differ in what Postgres gets, the order of roles included."""
 
 
 def asker(user: str, **claims: str) -> Principal:

@@ -85,8 +85,8 @@ def of_name(row: Row) -> dict[str, Any]:
     return {"meta": json.dumps({"file_name": row.path, "index": str(row.n)})}
 
 
-def insert(table: str, columns: str, values: str) -> str:
-    return f"INSERT INTO {table} ({columns}) VALUES ({values}) ON CONFLICT DO NOTHING"
+def insert(table: str, columns: str, values: str) -> tuple[str, ...]:
+    return (f"INSERT INTO {table} ({columns}) VALUES ({values}) ON CONFLICT DO NOTHING",)
 
 
 LAYOUTS = {
@@ -96,24 +96,20 @@ LAYOUTS = {
         " langchain_pg_collection (uuid) ON DELETE CASCADE, embedding vector, document varchar, cmetadata jsonb);"
         "CREATE INDEX ix_cmetadata_gin ON langchain_pg_embedding USING gin (cmetadata jsonb_path_ops);"
         f"INSERT INTO langchain_pg_collection VALUES ('{RED}', 'my_docs', NULL)",
-        (
-            insert(
-                "langchain_pg_embedding",
-                "id, collection_id, embedding, document, cmetadata",
-                f"%(id)s, '{RED}', %(vector)s, %(text)s, %(meta)s",
-            ),
+        insert(
+            "langchain_pg_embedding",
+            "id, collection_id, embedding, document, cmetadata",
+            f"%(id)s, '{RED}', %(vector)s, %(text)s, %(meta)s",
         ),
         values=source,
     ),
     "LangChain PGVectorStore": Layout(
         'CREATE TABLE vectorstore ("langchain_id" uuid PRIMARY KEY, "content" text NOT NULL,'
         ' "embedding" vector(768) NOT NULL, "langchain_metadata" json)',
-        (
-            insert(
-                "vectorstore",
-                "langchain_id, content, embedding, langchain_metadata",
-                "%(id)s, %(text)s, %(vector)s, %(meta)s",
-            ),
+        insert(
+            "vectorstore",
+            "langchain_id, content, embedding, langchain_metadata",
+            "%(id)s, %(text)s, %(vector)s, %(meta)s",
         ),
         768,
         values=source,
@@ -122,7 +118,7 @@ LAYOUTS = {
         "CREATE TABLE data_llamaindex (id bigserial PRIMARY KEY, text varchar NOT NULL, metadata_ json,"
         " node_id varchar, embedding vector(1536));"
         "CREATE INDEX llamaindex_idx_1 ON data_llamaindex ((metadata_ ->> 'ref_doc_id'))",
-        (insert("data_llamaindex", "text, metadata_, node_id, embedding", "%(text)s, %(meta)s, %(id)s, %(vector)s"),),
+        insert("data_llamaindex", "text, metadata_, node_id, embedding", "%(text)s, %(meta)s, %(id)s, %(vector)s"),
         values=lambda row: {
             "meta": json.dumps(
                 {
@@ -140,7 +136,7 @@ LAYOUTS = {
         "CREATE TABLE haystack_documents (id varchar(128) PRIMARY KEY, embedding vector(768), content text,"
         " blob_data bytea, blob_meta jsonb, blob_mime_type varchar(255), meta jsonb);"
         "CREATE INDEX haystack_keyword_index ON haystack_documents USING gin (to_tsvector('english', content))",
-        (insert("haystack_documents", "id, embedding, content, meta", "%(id)s, %(vector)s, %(text)s, %(meta)s"),),
+        insert("haystack_documents", "id, embedding, content, meta", "%(id)s, %(vector)s, %(text)s, %(meta)s"),
         768,
         values=lambda row: {
             "meta": json.dumps({"file_path": row.path, "source_id": row.document_id, "page_number": row.n})
@@ -155,8 +151,8 @@ LAYOUTS = {
         "CREATE VIEW blog_contents_embeddings AS SELECT t.embedding_uuid, t.chunk_seq, t.chunk, t.embedding, s.*"
         " FROM blog_contents_embeddings_store t LEFT JOIN blog s ON t.id = s.id",
         (
-            insert("blog", "id, title, contents", "%(document)s, %(title)s, 'all'"),
-            insert(
+            *insert("blog", "id, title, contents", "%(document)s, %(title)s, 'all'"),
+            *insert(
                 "blog_contents_embeddings_store",
                 "embedding_uuid, id, chunk_seq, chunk, embedding",
                 "%(id)s, %(document)s, %(n)s, %(text)s, %(vector)s",
@@ -169,7 +165,7 @@ LAYOUTS = {
         "CREATE TABLE documents (id bigserial PRIMARY KEY, content text, metadata jsonb,"
         " embedding extensions.vector(1536));"
         "ALTER TABLE documents ENABLE ROW LEVEL SECURITY",
-        (insert("documents", "content, metadata, embedding", "%(text)s, %(meta)s, %(vector)s"),),
+        insert("documents", "content, metadata, embedding", "%(text)s, %(meta)s, %(vector)s"),
         values=source,
         pgvector="extensions",
     ),
@@ -182,8 +178,8 @@ LAYOUTS = {
         " heading text);"
         "ALTER TABLE nods_page_section ENABLE ROW LEVEL SECURITY",
         (
-            insert("nods_page", "id, path", "%(document)s, %(path)s"),
-            insert(
+            *insert("nods_page", "id, path", "%(document)s, %(path)s"),
+            *insert(
                 "nods_page_section",
                 "page_id, content, embedding, heading",
                 "%(document)s, %(text)s, %(vector)s, 'Device'",
@@ -200,8 +196,8 @@ LAYOUTS = {
         'ALTER TABLE "DocumentChunk" ADD CONSTRAINT "DocumentChunk_documentId_fkey" FOREIGN KEY ("documentId")'
         ' REFERENCES "Document"("id") ON DELETE CASCADE ON UPDATE CASCADE',
         (
-            insert('"Document"', '"id", "title", "userId"', "%(document_id)s, %(title)s, %(caller)s"),
-            insert(
+            *insert('"Document"', '"id", "title", "userId"', "%(document_id)s, %(title)s, %(caller)s"),
+            *insert(
                 '"DocumentChunk"',
                 '"id", "documentId", "content", "chunkIndex", "embedding"',
                 "%(id)s, %(document_id)s, %(text)s, %(n)s, %(vector)s",
@@ -215,12 +211,10 @@ LAYOUTS = {
         " text text, vmetadata jsonb);"
         "CREATE INDEX idx_document_chunk_vector ON document_chunk USING ivfflat (vector vector_cosine_ops);"
         "CREATE INDEX idx_document_chunk_collection_name ON document_chunk (collection_name)",
-        (
-            insert(
-                "document_chunk",
-                "id, vector, collection_name, text, vmetadata",
-                "%(id)s, %(vector)s, 'file-1', %(text)s, %(meta)s",
-            ),
+        insert(
+            "document_chunk",
+            "id, vector, collection_name, text, vmetadata",
+            "%(id)s, %(vector)s, 'file-1', %(text)s, %(meta)s",
         ),
         claim="user_id",
         values=lambda row: {
@@ -239,12 +233,10 @@ LAYOUTS = {
         " embedding vector(1024), chunks text, metadata json, custom_metadata jsonb);"
         "CREATE INDEX ON bedrock_integration.bedrock_kb USING hnsw (embedding vector_cosine_ops);"
         "CREATE INDEX ON bedrock_integration.bedrock_kb USING gin (to_tsvector('simple', chunks))",
-        (
-            insert(
-                "bedrock_integration.bedrock_kb",
-                "id, embedding, chunks, metadata",
-                "%(id)s, %(vector)s, %(text)s, %(meta)s",
-            ),
+        insert(
+            "bedrock_integration.bedrock_kb",
+            "id, embedding, chunks, metadata",
+            "%(id)s, %(vector)s, %(text)s, %(meta)s",
         ),
         1024,
         values=lambda row: {"meta": json.dumps({"x-amz-bedrock-kb-source-uri": row.path})},
@@ -253,31 +245,29 @@ LAYOUTS = {
         "CREATE TABLE vector_store (id uuid DEFAULT gen_random_uuid() PRIMARY KEY, content text, metadata json,"
         " embedding vector(1536));"
         "CREATE INDEX spring_ai_vector_index ON vector_store USING hnsw (embedding vector_cosine_ops)",
-        (insert("vector_store", "content, metadata, embedding", "%(text)s, %(meta)s, %(vector)s"),),
+        insert("vector_store", "content, metadata, embedding", "%(text)s, %(meta)s, %(vector)s"),
         values=of_name,
     ),
     "LangChain4j": Layout(
         "CREATE TABLE embeddings (embedding_id uuid PRIMARY KEY, embedding vector(1536), text text NULL,"
         " metadata json NULL)",
-        (insert("embeddings", "embedding_id, embedding, text, metadata", "%(id)s, %(vector)s, %(text)s, %(meta)s"),),
+        insert("embeddings", "embedding_id, embedding, text, metadata", "%(id)s, %(vector)s, %(text)s, %(meta)s"),
         values=of_name,
     ),
     "n8n": Layout(
         'CREATE TABLE n8n_vectors ("id" uuid NOT NULL DEFAULT gen_random_uuid() PRIMARY KEY, "text" text,'
         ' "metadata" jsonb, "embedding" vector)',
-        (insert("n8n_vectors", "text, metadata, embedding", "%(text)s, %(meta)s, %(vector)s"),),
+        insert("n8n_vectors", "text, metadata, embedding", "%(text)s, %(meta)s, %(vector)s"),
         values=source,
     ),
     "R2R": Layout(
         "CREATE SCHEMA r2r_default; CREATE TABLE r2r_default.chunks (id uuid PRIMARY KEY, document_id uuid,"
         " owner_id uuid, collection_ids uuid[], vec vector(512), text text, metadata jsonb,"
         " fts tsvector GENERATED ALWAYS AS (to_tsvector('english', text)) STORED)",
-        (
-            insert(
-                "r2r_default.chunks",
-                "id, document_id, owner_id, vec, text, metadata",
-                "%(id)s, %(document_id)s, %(caller)s, %(vector)s, %(text)s, %(meta)s",
-            ),
+        insert(
+            "r2r_default.chunks",
+            "id, document_id, owner_id, vec, text, metadata",
+            "%(id)s, %(document_id)s, %(caller)s, %(vector)s, %(text)s, %(meta)s",
         ),
         512,
         name=lambda row: row.title,
@@ -289,12 +279,10 @@ LAYOUTS = {
         " chunk_order_index integer, tokens integer, content text, content_vector vector(1024), file_path text NULL,"
         " create_time timestamp(0), update_time timestamp(0),"
         " CONSTRAINT LIGHTRAG_VDB_CHUNKS_PK PRIMARY KEY (workspace, id))",
-        (
-            insert(
-                "LIGHTRAG_VDB_CHUNKS",
-                "id, workspace, full_doc_id, content, content_vector, file_path",
-                "%(id)s, %(caller)s, %(document_id)s, %(text)s, %(vector)s, %(path)s",
-            ),
+        insert(
+            "LIGHTRAG_VDB_CHUNKS",
+            "id, workspace, full_doc_id, content, content_vector, file_path",
+            "%(id)s, %(caller)s, %(document_id)s, %(text)s, %(vector)s, %(path)s",
         ),
         1024,
         claim="tenant_id",
@@ -304,19 +292,19 @@ LAYOUTS = {
         " '{}', filters jsonb DEFAULT '{}', content text, embedding vector(1536), usage jsonb,"
         " created_at timestamptz DEFAULT now(), updated_at timestamptz, content_hash varchar, content_id varchar);"
         "CREATE INDEX idx_vectors_id ON ai.vectors (id)",
-        (insert("ai.vectors", "id, name, content, embedding", "%(id)s, %(title)s, %(text)s, %(vector)s"),),
+        insert("ai.vectors", "id, name, content, embedding", "%(id)s, %(title)s, %(text)s, %(vector)s"),
         name=lambda row: row.title,
     ),
     "Mastra": Layout(
         "CREATE TABLE embeddings (id serial PRIMARY KEY, vector_id text UNIQUE NOT NULL, embedding vector(1536),"
         " metadata jsonb DEFAULT '{}')",
-        (insert("embeddings", "vector_id, embedding, metadata", "%(id)s, %(vector)s, %(meta)s"),),
+        insert("embeddings", "vector_id, embedding, metadata", "%(id)s, %(vector)s, %(meta)s"),
         claim="tenant_id",
         values=lambda row: {"meta": json.dumps({"text": row.text, "source": row.path, "tenantId": row.caller})},
     ),
     "Mem0": Layout(
         "CREATE TABLE mem0 (id uuid PRIMARY KEY, vector vector(1536), payload jsonb)",
-        (insert("mem0", "id, vector, payload", "%(id)s, %(vector)s, %(meta)s"),),
+        insert("mem0", "id, vector, payload", "%(id)s, %(vector)s, %(meta)s"),
         name=lambda row: row.id,
         claim="user_id",
         values=lambda row: {"meta": json.dumps({"data": row.text, "hash": row.title, "user_id": row.caller})},
@@ -335,12 +323,12 @@ LAYOUTS = {
         " REFERENCES kb_document (id) DEFERRABLE INITIALLY DEFERRED;"
         "CREATE INDEX kb_chunk_document_id ON kb_chunk (document_id)",
         (
-            insert(
+            *insert(
                 "kb_document",
                 "id, title, source_url, status, deleted_at, created_at, tenant_id",
                 "%(document_id)s, %(title)s, %(path)s, %(status)s, %(deleted)s, now(), %(caller)s",
             ),
-            insert(
+            *insert(
                 "kb_chunk",
                 "id, position, text, embedding, document_id",
                 "%(id)s, %(n)s, %(text)s, %(vector)s, %(document_id)s",

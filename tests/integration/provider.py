@@ -12,12 +12,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import pytest
+from tests.integration.site import answering
 
 from worker.core.ranking import bm25
 from worker.core.text import lexical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
 LONGEST_CACHE_KEY = 64
 
@@ -271,16 +274,19 @@ class _Handler(BaseHTTPRequestHandler):
         """Quiet."""
 
 
-@contextlib.contextmanager
-def running() -> Iterator[Provider]:
+def running() -> AbstractContextManager[Provider]:
     """A provider until the end of the block."""
-    server = Provider()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.over.set()
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    provider = Provider()
+    return answering(provider, provider.over)
+
+
+def provider_that_says(text: str | Callable[[dict[str, Any]], str]) -> Callable[[], Iterator[Provider]]:
+    """Return a module's own fixture `provider`; text as `Provider.text`."""
+
+    @pytest.fixture
+    def provider() -> Iterator[Provider]:
+        with running() as server:
+            server.text = text
+            yield server
+
+    return provider

@@ -6,14 +6,17 @@ import contextlib
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from email.message import Message
 
     Page = Callable[["Visit"], None]
+
+ServerT = TypeVar("ServerT", bound=ThreadingHTTPServer)
 
 
 class Site(ThreadingHTTPServer):
@@ -108,15 +111,20 @@ def drips_headers(visit: Visit) -> None:
 
 
 @contextlib.contextmanager
-def serving(tls: ssl.SSLContext | None = None) -> Iterator[Site]:
-    """A site until the end of the block."""
-    site = Site(tls)
-    thread = threading.Thread(target=site.serve_forever, kwargs={"poll_interval": 0.05})
+def answering(server: ServerT, over: threading.Event) -> Iterator[ServerT]:
+    """Have a server answer until the end of the block; `over` ends what waits in it then."""
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        yield site
+        yield server
     finally:
-        site.over.set()
-        site.shutdown()
+        over.set()
+        server.shutdown()
         thread.join()
-        site.server_close()
+        server.server_close()
+
+
+def serving(tls: ssl.SSLContext | None = None) -> AbstractContextManager[Site]:
+    """A site until the end of the block."""
+    site = Site(tls)
+    return answering(site, site.over)

@@ -64,11 +64,7 @@ def test_a_superuser_is_refused(make_settings: Callable[..., Settings], database
     ],
 )
 def test_a_set_up_through_which_rows_could_leak_is_refused(
-    make_settings: Callable[..., Settings],
-    database: str,
-    admin: psycopg.Connection[Any],
-    grant: str,
-    message: str,
+    make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any], grant: str, message: str
 ) -> None:
     """Each way past the policies stops the start, with a sentence that names it."""
     role = f"worker_of_{database}"
@@ -126,11 +122,7 @@ def view_settings(
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_a_view_that_does_not_pass_the_callers_rights_is_refused(
-    make_settings: Callable[..., Settings],
-    database: str,
-    settings: Settings,
-    admin: psycopg.Connection[Any],
-    name: str,
+    make_settings: Callable[..., Settings], database: str, settings: Settings, admin: psycopg.Connection[Any], name: str
 ) -> None:
     """A view must be security_invoker, and so must all below it; its tables must have row-level security."""
     statement, message = VIEWS[name]
@@ -143,11 +135,7 @@ def test_a_view_that_does_not_pass_the_callers_rights_is_refused(
 
 @pytest.mark.parametrize("word", ["true", "on", "1", "yes"])
 def test_a_security_invoker_view_answers_with_the_callers_rights(
-    make_settings: Callable[..., Settings],
-    database: str,
-    settings: Settings,
-    admin: psycopg.Connection[Any],
-    word: str,
+    make_settings: Callable[..., Settings], database: str, settings: Settings, admin: psycopg.Connection[Any], word: str
 ) -> None:
     """However the option is spelt, the policies of the table below decide."""
     admin.execute(f"CREATE VIEW chunks_view WITH (security_invoker = {word}) AS SELECT * FROM document_chunks")

@@ -156,7 +156,17 @@ def test_no_tenant_sees_a_row_of_another(site: Site, schema: Schema) -> None:
 
 CHUNKS = "CREATE TABLE doc_chunks (id int PRIMARY KEY, document_id int{of}, content text, embedding vector(3){more})"
 INTO = "INSERT INTO doc_chunks VALUES (%(n)s, %(n)s, %(text)s, %(vector)s{more})"
-OF_DOCS = " REFERENCES docs"
+
+
+def of_docs(columns: str, values: str, more: str = "", more_values: str = "") -> Schema:
+    """A table of documents with these columns, and of their chunks with more."""
+    return Schema(
+        f"CREATE TABLE docs (id int PRIMARY KEY, {columns});" + CHUNKS.format(of=" REFERENCES docs", more=more),
+        f"INSERT INTO docs VALUES (%(n)s, {values})",
+        INTO.format(more=more_values),
+    )
+
+
 OWNED = {
     "both of the chunk": Schema(
         CHUNKS.format(of="", more=", tenant_id text, owner_id text"), "", INTO.format(more=", %(tenant)s, %(user)s")
@@ -166,26 +176,11 @@ OWNED = {
         "",
         INTO.format(more=", jsonb_build_object('tenant_id', %(tenant)s::text, 'user_id', %(user)s::text)"),
     ),
-    "both of the document": Schema(
-        "CREATE TABLE docs (id int PRIMARY KEY, tenant_id text, owner_id text);" + CHUNKS.format(of=OF_DOCS, more=""),
-        "INSERT INTO docs VALUES (%(n)s, %(tenant)s, %(user)s)",
-        INTO.format(more=""),
-    ),
-    "a tenant of the document": Schema(
-        "CREATE TABLE docs (id int PRIMARY KEY, tenant_id text);" + CHUNKS.format(of=OF_DOCS, more=", owner_id text"),
-        "INSERT INTO docs VALUES (%(n)s, %(tenant)s)",
-        INTO.format(more=", %(user)s"),
-    ),
-    "an owner of the document": Schema(
-        "CREATE TABLE docs (id int PRIMARY KEY, owner_id text);" + CHUNKS.format(of=OF_DOCS, more=", tenant_id text"),
-        "INSERT INTO docs VALUES (%(n)s, %(user)s)",
-        INTO.format(more=", %(tenant)s"),
-    ),
-    "a document of nobody": Schema(
-        "CREATE TABLE docs (id int PRIMARY KEY, title text);"
-        + CHUNKS.format(of=OF_DOCS, more=", tenant_id text, owner_id text"),
-        "INSERT INTO docs VALUES (%(n)s, 'title')",
-        INTO.format(more=", %(tenant)s, %(user)s"),
+    "both of the document": of_docs("tenant_id text, owner_id text", "%(tenant)s, %(user)s"),
+    "a tenant of the document": of_docs("tenant_id text", "%(tenant)s", ", owner_id text", ", %(user)s"),
+    "an owner of the document": of_docs("owner_id text", "%(user)s", ", tenant_id text", ", %(tenant)s"),
+    "a document of nobody": of_docs(
+        "title text", "'title'", ", tenant_id text, owner_id text", ", %(tenant)s, %(user)s"
     ),
 }
 

@@ -35,11 +35,11 @@ def tiny(folder: Path, labels: int = 1, seed: int = 7) -> str:
     (folder / "vocab.txt").write_text("\n".join(WORDS.split()))
     torch.manual_seed(seed)
     config = transformers.BertConfig(
-        vocab_size=len(WORDS.split()),
         hidden_size=16,
         num_hidden_layers=2,
         num_attention_heads=2,
         intermediate_size=32,
+        vocab_size=len(WORDS.split()),
         max_position_embeddings=64,
         initializer_range=1.0,
         num_labels=labels,

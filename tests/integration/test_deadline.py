@@ -3,35 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.alarms import TimeIsUp, alarm
 
 from worker.adapters.providers.http_client import within
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-class TimeIsUp(Exception):
-    """Raise in a signal handler, as a worker's soft time limit does."""
-
-
-@pytest.fixture
-def interrupted() -> Iterator[None]:
-    """This thread, a moment from now."""
-
-    def interrupt(*_: Any) -> None:
-        raise TimeIsUp
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
 
 
 def test_what_a_request_brings_comes_back() -> None:
@@ -58,11 +36,10 @@ def test_a_request_is_left_when_its_time_is_over() -> None:
     assert cancelled.wait(180)
 
 
-@pytest.mark.usefixtures("interrupted")
 def test_a_job_that_is_interrupted_leaves_no_request_behind() -> None:
     """The job gets its error, and the request is cancelled, not waited for."""
     cancelled = threading.Event()
-    with pytest.raises(TimeIsUp):
+    with alarm(), pytest.raises(TimeIsUp):
         within(60, lambda: _endless(cancelled))
     assert cancelled.wait(180)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.asking import ask, asker, ids
-from tests.integration.provider import Fault, running
+from tests.integration.provider import Fault
 
 from worker.cli.commands.runs import name_of
 from worker.core.prompting.extractive import is_refusal
@@ -16,7 +16,7 @@ from worker.core.text.lexical import embed
 from worker.inspector.text.trace import trace_as_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from tests.integration.provider import Provider
 
@@ -34,12 +34,6 @@ RATES = "handbook-rates-001"
 IN_FULL = "What is included in the day rate of the live room?"
 SAID = "The vault's number is 4711 [S1]."
 ON = {"tasks": ["run_pipeline"]}
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running() as server:
-        yield server
 
 
 @pytest.fixture

@@ -336,6 +336,11 @@ def test_two_callers_never_see_each_others_chunks_nor_their_weight(asked: Asked,
 
 # --- a backend's own tables ---------------------------------------------------------------------
 
+PIECES = {
+    "table": "public.pieces",
+    "language": "german",
+    "columns": {"id": "nr", "document_id": "opus", "text": "words", "embedding": "vec"},
+}
 OWN = """
 CREATE TABLE pieces (nr bigint PRIMARY KEY, opus uuid NOT NULL, tenant text NOT NULL, words text NOT NULL,
                      vec vector(768));
@@ -343,11 +348,6 @@ ALTER TABLE pieces ENABLE ROW LEVEL SECURITY;
 CREATE POLICY by_user ON pieces USING (tenant = (SELECT nullif(current_setting('app.user_id', true), '')));
 GRANT SELECT ON pieces TO retrieval_worker;
 """
-PIECES = {
-    "table": "public.pieces",
-    "language": "german",
-    "columns": {"id": "nr", "document_id": "opus", "text": "words", "embedding": "vec"},
-}
 
 
 @pytest.fixture

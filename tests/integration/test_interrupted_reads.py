@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
 from typing import TYPE_CHECKING, Any, LiteralString
 
 import psycopg
 import pytest
+from tests.alarms import TimeIsUp, alarm
 from tests.waiting import wait_for
 
 from retrieval_client.errors import InternalError, Unavailable
@@ -26,24 +26,6 @@ SLEEPING = """
 SELECT pid FROM pg_stat_activity
  WHERE query LIKE '%pg_sleep(20)%' AND state = 'active' AND datname = current_database() AND pid <> pg_backend_pid()
 """
-
-
-class TimeIsUp(Exception):
-    """Raise in a signal handler, as a worker's soft time limit does."""
-
-
-@contextlib.contextmanager
-def alarm(error: type[BaseException]) -> Iterator[None]:
-    """A signal half a second from now, whose handler raises."""
-
-    def interrupt(*_: Any) -> None:
-        raise error
-
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.asking import ask, asker, repeated
-from tests.integration.provider import Provider, running
+from tests.integration.provider import Provider, provider_that_says
 
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
@@ -37,12 +37,7 @@ RUN = {"subject_id": "song-1", "run_id": "r1"}
 ASKED: dict[str, Any] = {"question": "a song about the harbour ferry", "mode": "lyrics", "k": 5, "run": RUN}
 SAMPLED = {"seed": 7, "temperature": 0.25}
 
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running() as server:
-        server.text = SONG
-        yield server
+provider = provider_that_says(SONG)
 
 
 @pytest.fixture

@@ -95,26 +95,25 @@ GREATEST = {
 }
 
 
+def taken(message: bytes, stack: Stack, url: str, broker: redis.Redis) -> int:
+    """How many messages became jobs, a small one and this one, within the memory that they may take."""
+    broker.lpush("kept", message)
+    rules = {"tasks": ["retrieve_top_k"], "max_bytes": RULES.max_bytes, "max_values": RULES.max_values}
+    ran = run_script(TAKE, stack.redis.url(0), url, json.dumps(rules))
+    assert ran.returncode == 0, ran.stderr
+    megabytes, count = json.loads(ran.stdout.splitlines()[-1])
+    assert megabytes < MOST_MEGABYTES
+    return int(count)
+
+
 @pytest.mark.parametrize("name", GREATEST)
 def test_the_greatest_message_takes_bounded_memory(name: str, stack: Stack, url: str, broker: redis.Redis) -> None:
     """From the queue to its job: at most 200 MB more than before."""
     assert len(GREATEST[name]) <= RULES.max_bytes
-    broker.lpush("kept", GREATEST[name])
-    rules = {"tasks": ["retrieve_top_k"], "max_bytes": RULES.max_bytes, "max_values": RULES.max_values}
-    ran = run_script(TAKE, stack.redis.url(0), url, json.dumps(rules))
-    assert ran.returncode == 0, ran.stderr
-    megabytes, taken = json.loads(ran.stdout.splitlines()[-1])
-    assert taken == 2
-    assert megabytes < MOST_MEGABYTES
+    assert taken(GREATEST[name], stack, url, broker) == 2
 
 
 def test_a_message_of_more_values_is_refused(stack: Stack, url: str, broker: redis.Redis) -> None:
     """However short it is: each value takes far more memory than its characters."""
-    broker.lpush("kept", values("[],", 1))
-    rules = {"tasks": ["retrieve_top_k"], "max_bytes": RULES.max_bytes, "max_values": RULES.max_values}
-    ran = run_script(TAKE, stack.redis.url(0), url, json.dumps(rules))
-    assert ran.returncode == 0, ran.stderr
-    megabytes, taken = json.loads(ran.stdout.splitlines()[-1])
-    assert taken == 1
-    assert megabytes < MOST_MEGABYTES
+    assert taken(values("[],", 1), stack, url, broker) == 1
     assert broker.xlen(f"{QUEUE}.dead") == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -97,6 +98,7 @@ def embedding(kind: str) -> str:
     return f"DROP INDEX shop.chunks_vector; TRUNCATE shop.chunks; ALTER TABLE shop.chunks ALTER embedding TYPE {kind}"
 
 
+mended = functools.partial(Mistake, mended=True)
 MISTAKES = {
     # the role
     "superuser": Mistake("ALTER ROLE shop_reader SUPERUSER", "is a superuser, .*connect as a role without it"),
@@ -111,57 +113,49 @@ MISTAKES = {
     ),
     "owner of documents": Mistake("ALTER TABLE shop.articles OWNER TO shop_reader", "owns shop.articles"),
     # rights
-    "no schema": Mistake("REVOKE USAGE ON SCHEMA shop FROM shop_reader", "GRANT USAGE ON SCHEMA shop TO", mended=True),
-    "no table": Mistake("REVOKE SELECT ON shop.chunks FROM shop_reader", "GRANT SELECT ON shop.chunks TO", mended=True),
-    "no column": Mistake(
+    "no schema": mended("REVOKE USAGE ON SCHEMA shop FROM shop_reader", "GRANT USAGE ON SCHEMA shop TO"),
+    "no table": mended("REVOKE SELECT ON shop.chunks FROM shop_reader", "GRANT SELECT ON shop.chunks TO"),
+    "no column": mended(
         "REVOKE SELECT ON shop.chunks FROM shop_reader; GRANT SELECT (id, article, body) ON shop.chunks TO shop_reader",
         "may not read all of shop.chunks: GRANT SELECT ON shop.chunks TO",
-        mended=True,
     ),
-    "no documents": Mistake(
-        "REVOKE SELECT ON shop.articles FROM shop_reader", "GRANT SELECT ON shop.articles TO", mended=True
+    "no documents": mended("REVOKE SELECT ON shop.articles FROM shop_reader", "GRANT SELECT ON shop.articles TO"),
+    "no records' schema": mended(
+        "REVOKE USAGE ON SCHEMA retrieval FROM shop_reader, PUBLIC", "GRANT USAGE ON SCHEMA retrieval TO"
     ),
-    "no records' schema": Mistake(
-        "REVOKE USAGE ON SCHEMA retrieval FROM shop_reader, PUBLIC", "GRANT USAGE ON SCHEMA retrieval TO", mended=True
-    ),
-    "no records' rights": Mistake(
+    "no records' rights": mended(
         "REVOKE INSERT ON ALL TABLES IN SCHEMA retrieval FROM shop_reader",
         "jobs that record a run fail.*GRANT SELECT, INSERT ON ALL TABLES",
         level="advice",
-        mended=True,
     ),
-    "no function": Mistake(
+    "no function": mended(
         "CREATE FUNCTION shop.low(text) RETURNS text LANGUAGE sql AS 'SELECT lower($1)';"
         "REVOKE EXECUTE ON FUNCTION shop.low FROM PUBLIC;"
         "CREATE VIEW shop.seen WITH (security_invoker = true) AS SELECT id, article, shop.low(body) AS body, embedding,"
         " page, section, meta, hash, words, lang FROM shop.chunks; GRANT SELECT ON shop.seen TO shop_reader",
         r"may not call shop.low\(text\), which shop.seen needs: GRANT EXECUTE ON FUNCTION shop.low\(text\) TO",
         {"table": "shop.seen"},
-        mended=True,
     ),
     # row-level security
-    "no row-level security": Mistake(
+    "no row-level security": mended(
         "ALTER TABLE shop.chunks DISABLE ROW LEVEL SECURITY",
         "shop.chunks has no row-level security: ALTER TABLE shop.chunks ENABLE ROW LEVEL SECURITY",
-        mended=True,
     ),
-    "none of documents": Mistake(
-        "ALTER TABLE shop.articles DISABLE ROW LEVEL SECURITY", "ALTER TABLE shop.articles ENABLE", mended=True
+    "none of documents": mended(
+        "ALTER TABLE shop.articles DISABLE ROW LEVEL SECURITY", "ALTER TABLE shop.articles ENABLE"
     ),
-    "none of records": Mistake(
-        "ALTER TABLE retrieval.runs DISABLE ROW LEVEL SECURITY", "ALTER TABLE retrieval.runs ENABLE", mended=True
+    "none of records": mended(
+        "ALTER TABLE retrieval.runs DISABLE ROW LEVEL SECURITY", "ALTER TABLE retrieval.runs ENABLE"
     ),
-    "a view of its owner's": Mistake(
+    "a view of its owner's": mended(
         VIEW.format("shop.chunks") + "; ALTER VIEW shop.seen RESET (security_invoker)",
         r"ALTER VIEW shop.seen SET \(security_invoker = true\)",
         {"table": "shop.seen"},
-        mended=True,
     ),
-    "a view above no row-level security": Mistake(
+    "a view above no row-level security": mended(
         VIEW.format("shop.chunks") + "; ALTER TABLE shop.chunks DISABLE ROW LEVEL SECURITY",
         "shop.chunks has no row-level security: ALTER TABLE",
         {"table": "shop.seen"},
-        mended=True,
     ),
     "a view above a definer's function": Mistake(
         "CREATE FUNCTION shop.all_chunks() RETURNS SETOF shop.chunks LANGUAGE sql SECURITY DEFINER"
@@ -224,47 +218,39 @@ MISTAKES = {
         "ALTER TABLE shop.chunks ALTER embedding TYPE vector", "any number of dimensions.*ALTER the column's TYPE",
         level="advice",
     ),
-    "no index": Mistake(
+    "no index": mended(
         "DROP INDEX shop.chunks_vector",
         "no HNSW index by cosine distance over all its rows: CREATE INDEX CONCURRENTLY",
         level="advice",
-        mended=True,
     ),
-    "an index by another distance": Mistake(
+    "an index by another distance": mended(
         "DROP INDEX shop.chunks_vector; CREATE INDEX ON shop.chunks USING hnsw (embedding vector_l2_ops)",
         "no HNSW index by cosine distance over all its rows: CREATE INDEX CONCURRENTLY",
         level="advice",
-        mended=True,
     ),
-    "an index over some rows": Mistake(
+    "an index over some rows": mended(
         "DROP INDEX shop.chunks_vector;"
         "CREATE INDEX ON shop.chunks USING hnsw (embedding vector_cosine_ops) WHERE page > 1",
         "no HNSW index by cosine distance over all its rows: CREATE INDEX CONCURRENTLY",
         level="advice",
-        mended=True,
     ),
-    "an invalid index": Mistake(
+    "an invalid index": mended(
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'shop.chunks_vector'::regclass",
         "no HNSW index by cosine distance over all its rows: CREATE INDEX CONCURRENTLY",
         level="advice",
-        mended=True,
     ),
     "pgvector in a hidden schema": Mistake(
         "CREATE SCHEMA ext; ALTER EXTENSION vector SET SCHEMA ext", "pgvector is in the schema ext.*GRANT USAGE"
     ),
     # what makes answers worse
-    "ids that may be NULL": Mistake(
+    "ids that may be NULL": mended(
         "ALTER TABLE shop.chunks ALTER article DROP NOT NULL",
         "article may be NULL.*ALTER TABLE shop.chunks ALTER COLUMN article SET NOT NULL",
         level="advice",
-        mended=True,
     ),
     "no words": Mistake("", "no column for full-text.*ALTER TABLE", {"columns": {"text_search": None}}, "advice"),
-    "no index of words": Mistake(
-        "DROP INDEX shop.chunks_words_idx",
-        "no GIN index: CREATE INDEX CONCURRENTLY ON shop.chunks",
-        level="advice",
-        mended=True,
+    "no index of words": mended(
+        "DROP INDEX shop.chunks_words_idx", "no GIN index: CREATE INDEX CONCURRENTLY ON shop.chunks", level="advice"
     ),
     "no hashes": Mistake("", "no hash column is mapped", {"columns": {"chunk_hash": None}}, "advice"),
     "no table of documents": Mistake("", "no table of documents is mapped", {"documents": None}, "advice"),

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import psycopg
 import pytest
-from tests.integration.asking import HUM, as_asked, ask, asker, ids, repeated
-from tests.integration.provider import Fault, running
+from tests.integration.asking import CALLERS, HUM, as_asked, ask, asker, ids, repeated
+from tests.integration.provider import Fault, provider_that_says
 from tests.integration.site import says, serving
 from tests.waiting import PATIENCE
 
@@ -27,7 +27,7 @@ from worker.jobs.pipeline.types import QueryRequest
 from worker.jobs.principal import as_principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     import redis
@@ -54,13 +54,6 @@ PROFILES: dict[str, Any] = {
     "glossary": {"legs": [{"kind": "dense"}, {"kind": "sparse"}], "transform": "glossary"},
     "recent": {"legs": [{"kind": "dense"}], "temporal": {"half_life_days": 30, "weight": 0.5}},
 }
-
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running() as server:
-        server.text = writes
-        yield server
 
 
 @pytest.fixture
@@ -94,6 +87,9 @@ def writes(asked: dict[str, Any]) -> str:
     if "number from 0" in instructions:
         return "".join(f"{i}: {i % 11}\n" for i in range(1, 21))
     return SAID
+
+
+provider = provider_that_says(writes)
 
 
 def state(answer: dict[str, Any]) -> str | None:
@@ -447,17 +443,6 @@ def test_where_recency_counts_nothing_is_kept(engine: Engine, store: redis.Redis
 
 
 # --- whose it is --------------------------------------------------------------------------------
-
-CALLERS: list[dict[str, Any]] = [
-    {"user_id": "alice"},
-    {"user_id": "bob"},
-    {"user_id": "alice", "tenant_id": "studio"},
-    {"user_id": "alice", "roles": ["editor"]},
-    {"user_id": "alice", "roles": ["editor", "admin"]},
-    {"user_id": "alice", "roles": ["admin", "editor"]},
-    {"user_id": '["editor"]'},
-    {"tenant_id": "alice"},
-]
 
 
 def test_no_caller_gets_anothers_entry(engine: Engine, settings: Settings, store: redis.Redis) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.integration.asking import HUM, as_asked, ask, asker, ids, repeated
-from tests.integration.provider import INJECTED, WRONG_LABELS, Fault, running
+from tests.integration.provider import INJECTED, WRONG_LABELS, Fault, provider_that_says
 
 from retrieval_client.errors import InvalidJob, Unavailable
 from worker.core.prompting.prompts import prompt_cache_key
@@ -20,11 +20,12 @@ from worker.core.text.lexical import embed
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import psycopg
     from tests.integration.provider import Provider
 
+    from worker.model import Principal
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
@@ -35,12 +36,7 @@ SAID = "A dried-out 470 µF supply capacitor is the likely cause [S1]."
 FAULTS = [Fault(500), Fault(429, retry_after="100"), Fault(stalls=True), Fault(drips=True), Fault(cut=True)]
 NAMES = ["500", "429", "stalled", "dripping", "cut"]
 
-
-@pytest.fixture
-def provider() -> Iterator[Provider]:
-    with running() as server:
-        server.text = SAID
-        yield server
+provider = provider_that_says(SAID)
 
 
 @pytest.fixture
@@ -280,13 +276,18 @@ def test_a_refusal_is_not_taken_for_a_forgotten_chain(
     assert len(provider.requests) == 4
 
 
+def told_one(provider: Provider) -> tuple[Principal, Principal]:
+    """One owner with two sets of claims; what the model says now is for the first."""
+    provider.text = "The vault's number is 4711 [S1]."
+    return asker("alice", tenant_id="t1"), asker("alice", tenant_id="t2")
+
+
 @pytest.mark.parametrize("by", ["prior_response_id", "conversation_id"])
 def test_a_package_is_gone_on_from_without_what_other_claims_were_told(
     engine: Engine, provider: Provider, by: str
 ) -> None:
     """A package that was written with the history of a conversation, resumed by the same owner with other claims."""
-    provider.text = "The vault's number is 4711 [S1]."
-    one, other = asker("alice", tenant_id="t1"), asker("alice", tenant_id="t2")
+    one, other = told_one(provider)
     first = ask(engine, one, question="a beat", mode="code", conversation_id="c1")
     goes_on = {by: first["response_id"] if by == "prior_response_id" else "c1"}
     kept = chat(engine, "faster", mode="code", user=one, stop_after="synthesize_context", **goes_on)
@@ -297,18 +298,17 @@ def test_a_package_is_gone_on_from_without_what_other_claims_were_told(
     assert "4711" not in json.dumps(provider.requests[-1])
 
 
-@pytest.mark.parametrize("kept_by", ["provider", "worker"])
+@pytest.mark.parametrize("keeper", ["provider", "worker"])
 def test_a_record_is_reused_without_what_other_claims_were_told(
-    engine: Engine, provider: Provider, kept_by: str
+    engine: Engine, provider: Provider, keeper: str
 ) -> None:
     """An answer that goes on from earlier turns is held back from the same owner with other claims."""
-    provider.text = "The vault's number is 4711 [S1]."
-    one, other = asker("alice", tenant_id="t1"), asker("alice", tenant_id="t2")
-    first = chat(engine, "a beat", mode="code", user=one, chat_mode="chat" if kept_by == "provider" else "single")
+    one, other = told_one(provider)
+    first = chat(engine, "a beat", mode="code", user=one, chat_mode="chat" if keeper == "provider" else "single")
     job = {"mode": "code", "run": {"subject_id": "s", "run_id": "r", "reuse": True}}
     second = chat(engine, "faster", first, user=one, **job)
     answer = chat(engine, "faster", first, user=other, **job)
-    assert ("4711" in second["package"]["context_block"]) == (kept_by == "worker")
+    assert ("4711" in second["package"]["context_block"]) == (keeper == "worker")
     assert (answer["short_reason"], answer["answer"]) == ("changed", None)
     assert "4711" not in json.dumps(answer)
     assert chat(engine, "faster", first, user=one, **job)["answer"] == second["answer"]

@@ -13,6 +13,7 @@ import psycopg
 import pytest
 from psycopg.pq import Trace
 from tests.integration.asking import asker
+from tests.prebuilt import copied_database
 
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveTopK
@@ -53,14 +54,11 @@ ONE_PERCENT, EVERYTHING, STRANGER = asker(OWNER), asker("member", tenant_id=TENA
 @pytest.fixture(scope="module")
 def corpus(stack: Stack, sample_template: str) -> Iterator[str]:
     """Name of a database with 10,000 documents, and a large one that no caller may see."""
-    name = "two_callers"
-    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {sample_template}")
+    with copied_database(stack.postgres, sample_template, "two_callers") as name:
         with psycopg.connect(stack.postgres.dsn(name), autocommit=True) as connection:
             connection.execute(_LARGE, {"large": LARGE})
             load_many(connection, 100_000)
         yield name
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

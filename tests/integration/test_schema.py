@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.prebuilt import copied_database
 
 from retrieval_client.hashing import format_hash, hash_chunk
 from worker.cli.loader import migrate
@@ -26,9 +27,10 @@ TEXTS = st.one_of(
 
 @pytest.fixture(scope="module")
 def connection(stack: Stack, sample_template: str) -> Any:
-    with psycopg.connect(stack.postgres.dsn(), autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE schema_tests TEMPLATE {sample_template}")
-    with psycopg.connect(stack.postgres.dsn("schema_tests"), autocommit=True) as opened:
+    with (
+        copied_database(stack.postgres, sample_template, "schema_tests") as name,
+        psycopg.connect(stack.postgres.dsn(name), autocommit=True) as opened,
+    ):
         yield opened
 
 

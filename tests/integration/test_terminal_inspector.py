@@ -24,13 +24,16 @@ from worker.inspector.view.wording import said
 from worker.jobs.engine import Engine
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from tests.integration.terminal import Seat
 
     from retrieval_client.contract.jobs import RunPipeline
     from worker.inspector.terminal.desk import Desk
     from worker.settings import Settings
 
     Admin = psycopg.Connection[Any]
+    Exchanges = list[tuple[RunPipeline, Any]]
 
 RUN = {"subject_id": "desk", "run_id": "r1"}
 WORDS = "50 Hz hum on channel 18 came back"
@@ -51,9 +54,9 @@ def keyed(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     return run
 
 
-def noted(desk: Desk) -> list[tuple[RunPipeline, Any]]:
+def noted(desk: Desk) -> Exchanges:
     """Jobs of a desk's questions from now on, each with its answer."""
-    exchanges: list[tuple[RunPipeline, Any]] = []
+    exchanges: Exchanges = []
     answers = desk._answers
 
     def answer(job: RunPipeline, *others: Any) -> Any:
@@ -62,6 +65,15 @@ def noted(desk: Desk) -> list[tuple[RunPipeline, Any]]:
 
     desk._answers = answer
     return exchanges
+
+
+@contextlib.asynccontextmanager
+async def alice_noted(engine: Engine, settings: Settings) -> AsyncIterator[tuple[Seat, Exchanges]]:
+    """Alice at the terminal, and the jobs of her questions, each with its answer."""
+    desk = desk_of(engine, asker("alice"))
+    exchanges = noted(desk)
+    async with seated(desk, settings) as seat:
+        yield seat, exchanges
 
 
 # --- conversations ------------------------------------------------------------------------------
@@ -73,9 +85,7 @@ async def test_a_second_question_continues_the_conversation_in_every_mode(
     engine: Engine, settings: Settings, mode: str
 ) -> None:
     """From the answer before it, by both ids; nothing says that the chain was reset."""
-    desk = desk_of(engine, asker("alice"))
-    exchanges = noted(desk)
-    async with seated(desk, settings) as seat:
+    async with alice_noted(engine, settings) as (seat, exchanges):
         seat.app.query_one("#mode", Select).value = mode
         await seat.ask(HUM)
         assert "chain: reset" not in await seat.ask(FURTHER)
@@ -88,9 +98,7 @@ async def test_a_second_question_continues_the_conversation_in_every_mode(
 @keyed
 async def test_the_next_question_is_typed_straight_away(engine: Engine, settings: Settings) -> None:
     """An answer leaves the focus in the field: letters and digits are written, and continue the conversation."""
-    desk = desk_of(engine, asker("alice"))
-    exchanges = noted(desk)
-    async with seated(desk, settings) as seat:
+    async with alice_noted(engine, settings) as (seat, exchanges):
         seat.app.query_one("#mode", Select).value = "grounded"
         await seat.ask(HUM)
         for question in ("quick check: And E-4012?", "2nd: can i bring 470 µF?"):
@@ -131,9 +139,7 @@ async def test_another_model_or_provider_resets_the_chain_and_the_answer_says_so
 @keyed
 async def test_single_questions_stand_alone(engine: Engine, settings: Settings) -> None:
     """Without ids of what was asked before, and the screen says so; a chat after them begins anew."""
-    desk = desk_of(engine, asker("alice"))
-    exchanges = noted(desk)
-    async with seated(desk, settings) as seat:
+    async with alice_noted(engine, settings) as (seat, exchanges):
         await seat.ask(HUM)
         chat = seat.app.query_one(Checkbox)
         chat.toggle()
@@ -150,9 +156,7 @@ async def test_single_questions_stand_alone(engine: Engine, settings: Settings) 
 @keyed
 async def test_a_new_conversation_is_begun_by_a_key(engine: Engine, settings: Settings) -> None:
     """Its first question continues from nothing."""
-    desk = desk_of(engine, asker("alice"))
-    exchanges = noted(desk)
-    async with seated(desk, settings) as seat:
+    async with alice_noted(engine, settings) as (seat, exchanges):
         await seat.ask(HUM)
         await seat.press("ctrl+n")
         await seat.ask(FURTHER)
@@ -194,9 +198,7 @@ def test_an_answer_is_not_continued_from_in_a_conversation_that_was_begun_meanwh
 @keyed
 async def test_starting_prompt_and_filters_are_part_of_the_job(engine: Engine, settings: Settings) -> None:
     """As the fields say; filters that are no JSON, or none of the contract, are one sentence."""
-    desk = desk_of(engine, asker("alice"))
-    exchanges = noted(desk)
-    async with seated(desk, settings) as seat:
+    async with alice_noted(engine, settings) as (seat, exchanges):
         seat.app.query_one("#starting_prompt", Input).value = "Answer as a pirate."
         filters = seat.app.query_one("#filters", Input)
         for typed, sentence in (("{", "filters: expected JSON"), ('{"colour": 1}', "filters.colour")):

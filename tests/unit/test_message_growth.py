@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 
 import pytest
+from tests.timing import seconds
 
 from chaos.shapes import FORMS, UNITS
 from retrieval_client.errors import InvalidJob
@@ -29,20 +29,10 @@ def look(raw: bytes) -> None:
     summarise(arguments(raw))
 
 
-def seconds(raw: bytes) -> float:
-    """Of this process alone; the best of four."""
-    taken = []
-    for _ in range(4):
-        start = time.process_time()
-        look(raw)
-        taken.append(time.process_time() - start)
-    return min(taken)
-
-
 @pytest.mark.parametrize("name", UNITS)
 @pytest.mark.parametrize("form", FORMS)
 def test_time_grows_with_the_message(form: str, name: str) -> None:
     """Time grows in proportion to the length, for every pattern that a message repeats."""
     unit = UNITS[name]
     small, large = (FORMS[form](unit * (size // len(unit))) for size in (SMALL, SMALL * TIMES))
-    assert seconds(large) < BOUND * max(seconds(small), 0.001)
+    assert seconds(look, large) < BOUND * max(seconds(look, small), 0.001)

@@ -34,6 +34,17 @@ ALL = " (docs/configuration.md has them all)"
 MODE = CORPUS + '[modes.mine]\nprofile = "fast"\ninstructions = "Answer."\ncorpora = { books = 5 }\n'
 PROFILE = CORPUS + "[profiles.mine]\n"
 
+
+def books(old: str, new: str, said: str) -> tuple[str, str]:
+    """The corpus with another text in it, and what is said of it."""
+    return CORPUS.replace(old, new), f"the setting corpora.books.{said}"
+
+
+def search(line: str, said: str) -> tuple[str, str]:
+    """A line of the searches' section, and what is said of it."""
+    return f"{CORPUS}[search]\n{line}", f"the setting search.{said}"
+
+
 WRONG = {
     "no corpora": ("[search]\nover_fetch = 30", NO_CORPORA),
     "an empty file": ("", NO_CORPORA),
@@ -47,29 +58,20 @@ WRONG = {
     ),
     "a corpus that is a number": ("[corpora]\nbooks = 1", "the setting corpora.books: expected a table"),
     "a corpus without columns": ('[corpora.books]\ntable = "b"', "the setting corpora.books.columns is missing"),
-    "a corpus without embedding": (
-        CORPUS.replace('embedding = "vec"', ""),
-        "the setting corpora.books.columns.embedding is missing",
-    ),
+    "a corpus without embedding": books('embedding = "vec"', "", "columns.embedding is missing"),
     "a column that is not known": (
         CORPUS + 'title = "t"',
         "the setting corpora.books.columns.title is not known" + ALL,
     ),
-    "a column that is a list": (
-        CORPUS.replace('"id"', '["id"]'),
-        "the setting corpora.books.columns.id: expected a valid string",
+    "a column that is a list": books('"id"', '["id"]', "columns.id: expected a valid string"),
+    "a table with its database": books('"books"', '"db.public.books"', "table: expected a name, or schema.name"),
+    "an index that is none": books(
+        "[corpora.books.c", 'index = "hnsw"\n[corpora.books.c', "index: expected 'vector' or 'halfvec'"
     ),
-    "a table with its database": (
-        CORPUS.replace('"books"', '"db.public.books"'),
-        "the setting corpora.books.table: expected a name, or schema.name",
-    ),
-    "an index that is none": (
-        CORPUS.replace("[corpora.books.c", 'index = "hnsw"\n[corpora.books.c'),
-        "the setting corpora.books.index: expected 'vector' or 'halfvec'",
-    ),
-    "a language as people say it": (
-        CORPUS.replace("[corpora.books.c", 'language = "English"\n[corpora.books.c'),
-        "the setting corpora.books.language: expected a text search configuration in small letters: english",
+    "a language as people say it": books(
+        "[corpora.books.c",
+        'language = "English"\n[corpora.books.c',
+        "language: expected a text search configuration in small letters: english",
     ),
     "documents without a table": (
         CORPUS + '[corpora.books.documents]\nid = "id"',
@@ -80,22 +82,12 @@ WRONG = {
         CORPUS + "[serach]\nover_fetch = 30",
         "the setting serach is not known: did you mean search?" + ALL,
     ),
-    "a number in words": (
-        CORPUS + '[search]\nover_fetch = "many"',
-        "the setting search.over_fetch: expected a valid integer",
-    ),
-    "too much": (
-        CORPUS + "[search]\nover_fetch = 100_000",
-        "the setting search.over_fetch: expected at least 15 and at most 1000",
-    ),
+    "a number in words": search('over_fetch = "many"', "over_fetch: expected a valid integer"),
+    "too much": search("over_fetch = 100_000", "over_fetch: expected at least 15 and at most 1000"),
     "too little": (CORPUS + "[limits]\nmax_message = 1", "the setting limits.max_message: expected at least 65536"),
-    "true for a number": (
-        CORPUS + "[search]\nover_fetch = true",
-        "the setting search.over_fetch: expected a number, not true or false",
-    ),
-    "true for one that may have a fraction": (
-        CORPUS + "[search]\nnarrow_factor = true",
-        "the setting search.narrow_factor: expected a number, not true or false",
+    "true for a number": search("over_fetch = true", "over_fetch: expected a number, not true or false"),
+    "true for one that may have a fraction": search(
+        "narrow_factor = true", "narrow_factor: expected a number, not true or false"
     ),
     "true for the number of a table": (
         MODE.replace("books = 5", "books = true"),
@@ -105,7 +97,7 @@ WRONG = {
         PROFILE + 'legs = [{ kind = "dense", weight = true }]',
         "the setting profiles.mine.legs.0.weight: expected a number, not true or false",
     ),
-    "no number": (CORPUS + "[search]\nnarrow_factor = nan", "the setting search.narrow_factor: expected at least 0"),
+    "no number": search("narrow_factor = nan", "narrow_factor: expected at least 0"),
     "limits that do not nest": (
         CORPUS + "[worker]\nsoft_time_limit_seconds = 100",
         "the setting worker.soft_time_limit_seconds: expected less than time_limit_seconds",
@@ -339,7 +331,6 @@ def test_an_option_that_libpq_does_not_know_is_named() -> None:
 )
 def test_no_piece_of_a_password_of_redis_is_shown(url: str) -> None:
     """The same of a URL of Redis."""
-    said = url_problem(url)
-    assert said is not None
+    said = url_problem(url) or ""
     assert "@ is %40" in said
     assert PIECES not in said

@@ -95,19 +95,15 @@ traces = st.builds(
 labels = st.dictionaries(texts, st.dictionaries(texts, texts, max_size=2), max_size=2)
 packages = st.builds(
     ContextPackage,
-    package_id=maybe,
     request=requests,
     profile=texts,
     candidates=several(candidates),
     remote_sources=several(remote),
     source_labels=labels,
-    context_block=maybe,
-    starting_prompt=maybe,
-    conversation_id=maybe,
-    previous=maybe,
     costs=several(costs),
     degraded=several(texts),
     trace=traces,
+    **dict.fromkeys(["package_id", "context_block", "starting_prompt", "conversation_id", "previous"], maybe),
 )
 citations = st.builds(Citation, texts, maybe, maybe, maybe, st.none() | counts, maybe, texts, maybe, maybe)
 responses = st.builds(

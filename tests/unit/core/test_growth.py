@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from tests.timing import seconds
 
 from worker.core.citations.budget import SearchBudget
 from worker.core.citations.conflicts import find_conflicts
@@ -93,20 +92,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "classify": lambda text: classify(text, {"S1": "sha256:1"}),
     "missing_codes": lambda text: missing_codes(text, [text]),
 }
-
-
-def seconds(function: Callable[[Any], object], text: object) -> float:
-    """Of this process alone; the best of two. The collector would go through what all other tests have left."""
-    taken = []
-    gc.disable()
-    try:
-        for _ in range(2):
-            start = time.process_time()
-            function(text)
-            taken.append(time.process_time() - start)
-    finally:
-        gc.enable()
-    return min(taken)
 
 
 @pytest.mark.parametrize("name", UNITS)

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.timing import seconds
 
 from worker.core.text.glossary import Glossary
 from worker.core.text.keywords import EXTRACTORS, MOST, strudel, words
@@ -128,16 +128,6 @@ HOSTILE = [
     "n't'",
 ]
 HOSTILE += ["\u0301\u0323", "'s", "a ", 'note("' + "a" * 1000, "\u1e9b\u0323"]
-
-
-def seconds(function: Callable[[str], object], text: str) -> float:
-    """The CPU time of one call, the least of three."""
-    times = []
-    for _ in range(3):
-        start = time.process_time()
-        function(text)
-        times.append(time.process_time() - start)
-    return min(times)
 
 
 @pytest.mark.parametrize("piece", HOSTILE)

@@ -94,8 +94,8 @@ WRONG = {
         "the setting search.over_fetch: expected a number, not true or false",
     ),
     "true for one that may have a fraction": (
-        CORPUS + "[search]\nnarrow_factor = true",
-        "the setting search.narrow_factor: expected a number, not true or false",
+        CORPUS + "[search]\nstatement_timeout_seconds = true",
+        "the setting search.statement_timeout_seconds: expected a number, not true or false",
     ),
     "true for the number of a table": (
         MODE.replace("books = 5", "books = true"),
@@ -105,7 +105,10 @@ WRONG = {
         PROFILE + 'legs = [{ kind = "dense", weight = true }]',
         "the setting profiles.mine.legs.0.weight: expected a number, not true or false",
     ),
-    "no number": (CORPUS + "[search]\nnarrow_factor = nan", "the setting search.narrow_factor: expected at least 0"),
+    "no number": (
+        CORPUS + "[verify]\nevery_minutes = nan",
+        "the setting verify.every_minutes: expected at least 0 and at most 100000",
+    ),
     "limits that do not nest": (
         CORPUS + "[worker]\nsoft_time_limit_seconds = 100",
         "the setting worker.soft_time_limit_seconds: expected less than time_limit_seconds",

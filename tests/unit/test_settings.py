@@ -76,7 +76,7 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"corpora": {"a": {"table": "t", "columns": {"id": "i"}}}}, "corpora.a.columns.document_id"),
         ({"search": {"over_fetch": 14}}, "search.over_fetch"),
         ({"search": {"overfetch": 100}}, "search.overfetch"),
-        ({"search": {"ef_search_min": 1001}}, "search.ef_search_min"),
+        ({"search": {"over_fetch": 1001}}, "search.over_fetch"),
         ({"search": {"statement_timeout_seconds": 0}}, "search.statement_timeout_seconds"),
         ({"pool": {"max_size": 0}}, "pool.max_size"),
         ({"worker": {"soft_time_limit_seconds": 90}}, "worker.soft_time_limit_seconds"),

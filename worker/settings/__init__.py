@@ -73,8 +73,7 @@ class Settings(BaseSettings):
         corpora: Searchable tables, by name. The first one is the default of a job without `corpus`.
         search: Nearest-neighbour search.
         calibration: Measured search widths, by corpus: `calibration.toml` beside the settings file, written by
-            `retrieval-worker calibrate`. They replace `search.ef_search_min` and `search.ef_search_rows` for that
-            corpus.
+            `retrieval-worker calibrate`, in place of a thousandth of the corpus's rows, at least 100.
         pool: Connections.
         standby: The read replica.
         worker: Celery.

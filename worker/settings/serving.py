@@ -195,30 +195,18 @@ class CorpusSettings(Section):
 
 
 class SearchSettings(Section):
-    """Trade-off of search between time and recall, and the ranking of full-text search.
+    """Trade-off of search between time and recall.
 
     Attributes:
         over_fetch: Candidates that the index returns before exact ordering. More: better recall, slower. A job for more
             than half as many gets the next multiple.
         exact_rows: Corpora up to this size are always searched exactly.
-        narrow_factor: With a table of documents: search exactly if the caller's visible rows are fewer than this ×
-            √(rows of the corpus).
-        ef_search_min: Least `hnsw.ef_search`. An answer that may have missed its neighbourhood is searched again, four
-            times as wide.
-        ef_search_rows: `hnsw.ef_search` is the corpus' rows divided by this, from `search.ef_search_min` to 1000.
-            Lower: better recall, slower.
         statement_timeout_seconds: Longer statements are cancelled, and the job fails as `TimedOut`.
-        ranked_chunks: Most chunks that full-text search is expected to rank, by the statistics. Words that are too
-            common are not searched where rarer ones are there (docs/full-text.md#statistics).
     """
 
     over_fetch: int = Field(30, ge=15, le=1000)
     exact_rows: int = Field(2000, ge=0)
-    narrow_factor: float = Field(15.0, ge=0)
-    ef_search_min: int = Field(100, ge=15, le=1000)
-    ef_search_rows: int = Field(1000, ge=1)
     statement_timeout_seconds: Seconds = 20.0
-    ranked_chunks: int = Field(20_000, ge=1)
 
 
 class CalibratedWidth(Section):

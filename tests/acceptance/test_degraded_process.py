@@ -49,11 +49,9 @@ def environment(worker_environment: Environment, provider: Provider) -> dict[str
         EMBEDDER__KIND="openai",
         EMBEDDER__MODEL="lexical",  # as recorded for the corpora: nothing but jobs' texts is sent
         EMBEDDER__BASE_URL=provider.url,
-        EMBEDDER__MAX_RETRIES="0",
         LANGUAGE_MODEL__KIND="openai",
         LANGUAGE_MODEL__MODEL="m",
         LANGUAGE_MODEL__BASE_URL=provider.url,
-        LANGUAGE_MODEL__MAX_RETRIES="0",
         LANGUAGE_MODEL__TIMEOUT_SECONDS="2",
     )
 

@@ -206,7 +206,7 @@ def test_a_job_with_a_run_is_searched_and_recorded(running: Running, store: redi
 
 def test_an_answer_without_its_contextual_leg_is_not_kept(start: Start, store: redis.Redis) -> None:
     """The next caller should not inherit a failure."""
-    away = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "max_retries": 0, "timeout_seconds": 1}
+    away = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "timeout_seconds": 1}
     running = start(embedder=away)
     vector = lexical.embed(["compressor"])[0].tolist()
     answer = ask(running, query_embedding=vector, context=EDITOR)

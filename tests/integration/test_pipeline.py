@@ -599,8 +599,8 @@ def recorded(open_engine: Callable[..., Engine]) -> tuple[Engine, dict[str, Any]
     with running() as provider:
         provider.text = lambda asked: "a pump" if "Passage" in asked["instructions"] else SAID
         engine = open_engine(
-            language_model={"kind": "openai", "model": "m", "base_url": provider.url, "max_retries": 0},
-            embedder={"kind": "openai", "base_url": provider.url, "send_dimensions": False, "max_retries": 0},
+            language_model={"kind": "openai", "model": "m", "base_url": provider.url},
+            embedder={"kind": "openai", "base_url": provider.url, "send_dimensions": False},
         )
         job = {"question": HUM, "profile": "hyde_hybrid", "run": RUN, "chat_mode": "chat"}
         answer = ask(engine, **job)

@@ -70,9 +70,7 @@ def open_engine(open_engine: Open, broker: redis.Redis) -> Open:
 
     def open_(model_of: Provider | None = None, **changes: Any) -> Engine:
         model = {} if model_of is None else {"kind": "openai", "model": "m", "base_url": model_of.url}
-        return open_engine(
-            **{"cache": ON, "language_model": {**model, "max_retries": 0}, "profiles": PROFILES, **changes}
-        )
+        return open_engine(**{"cache": ON, "language_model": {**model}, "profiles": PROFILES, **changes})
 
     return open_
 
@@ -272,7 +270,7 @@ def test_a_turn_after_a_hit_is_told_what_was_said(open_engine: Open, provider: P
     """Where the worker keeps the conversation, a hit is a turn of it like any other."""
     answers = iter(["First answer.", "Second answer.", "Third answer."])
     provider.text = lambda _: next(answers)
-    provider_api = {"kind": "openai", "model": "m", "base_url": provider.url, "api": "chat", "max_retries": 0}
+    provider_api = {"kind": "openai", "model": "m", "base_url": provider.url, "api": "chat"}
     engine = open_engine(language_model=provider_api, profiles=as_asked(settings))
     ask(engine, question="slower", mode="code", stop_after="build_sources")
     last: dict[str, Any] = {}
@@ -526,9 +524,17 @@ def test_what_was_found_without_a_model_that_failed_is_not_kept(
 ) -> None:
     """The next one to ask should not inherit a failure."""
     engine = open_engine(provider)
-    provider.faults.append(Fault(500))  # of one hypothetical answer of three
+    failing: list[str] = []
+
+    def first(asked: dict[str, Any]) -> Fault | None:
+        """Fail the first call, each time it is tried: one hypothetical answer of three."""
+        failing[:] = failing or [asked["instructions"]]
+        return Fault(500) if asked["instructions"] == failing[0] else None
+
+    provider.fault_of = first
     answer = ask(engine, question=HUM, profile=profile)
     assert (state(answer), len(answer["trace"]["warnings"]), entries(store)) == ("miss", 1, [])
+    provider.fault_of = lambda _: None
     assert states(engine, {"profile": profile}, {"profile": profile}) == ["miss", "hit"]
 
 

@@ -102,7 +102,7 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"principal": {"settings": {"user_id": "search_path"}}}, "principal.settings.user_id"),
         ({"principal": {"settings": {"user_id": "app.x; DROP"}}}, "principal.settings.user_id"),
         ({"principal": {"token": {"algorithms": ["none"]}}}, "principal.token.algorithms"),
-        ({"principal": {"token": {"leeway_seconds": -1}}}, "principal.token.leeway_seconds"),
+        ({"principal": {"token": {"max_token_seconds": 0}}}, "principal.token.max_token_seconds"),
         ({"database_connection_string": [SECRET]}, "database_connection_string"),
         ({"broker_url": {"url": SECRET}}, "broker_url"),
         ({"result_backend": [SECRET]}, "result_backend"),

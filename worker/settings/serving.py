@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from worker.core.citations.budget import STEPS_PER_JOB
 from worker.core.citations.quoting.differences import ACCEPTED, KINDS, NEVER_ACCEPTED
 from worker.core.shape import MAX_MESSAGE, MAX_VALUES, Bounds
 from worker.model import DIMENSIONS
@@ -43,13 +42,11 @@ class TokenSettings(Section):
         algorithms: Accepted algorithms: `HS256`, `RS256`, `EdDSA`. Choose RS256 or EdDSA if the worker must not be able
             to sign.
         audience: Expected `aud` of a token. Change it if several workers share keys but not permissions.
-        leeway_seconds: Tolerated difference between clocks.
         max_token_seconds: Maximum time from now to a token's `exp`; beyond it the job fails as `NotAuthorised`.
     """
 
     algorithms: list[Literal["HS256", "RS256", "EdDSA"]] = Field(["HS256"], min_length=1)
     audience: str = "retrieval-worker"
-    leeway_seconds: int = Field(5, ge=0, le=300)
     max_token_seconds: int = Field(86_400, ge=1)
 
 
@@ -350,12 +347,9 @@ class Limits(Section):
         max_message: Bytes of a message; a longer one is not parsed. By default a string has at most 1,000,000
             characters, a list 10,000 items, a message 500,000 commas, colons and brackets, braces twice; with twice as
             many bytes, twice as many. Raise `proto-max-bulk-len` of Redis with it.
-        max_quote_steps: Work of checking the quotes of one `build_citations` job, in steps of about 0.1 µs. Each quote
-            gets an equal share of what is left; one that needs more is `not_checked`.
     """
 
     max_message: int = Field(MAX_MESSAGE, ge=65_536)
-    max_quote_steps: int = Field(STEPS_PER_JOB, ge=1_000)
 
     @property
     def bounds(self) -> Bounds:
@@ -422,13 +416,11 @@ class VerifySettings(Section):
 
     Attributes:
         every_minutes: Interval of the checks that `celery beat` starts; `0`: no checks.
-        batch: Runs per check, those checked longest ago first.
         principal: Claims that the check runs with. They must be able to see all recorded chunks: hidden ones count as
             missing.
     """
 
     every_minutes: float = Field(0, ge=0, le=100_000)
-    batch: int = Field(1000, ge=1, le=100_000)
     principal: dict[str, str | int | bool | list[str]] = {}
 
 

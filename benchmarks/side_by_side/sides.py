@@ -352,7 +352,6 @@ def ours(site: Site) -> Iterator[tuple[Side, Side]]:
     settings = {
         "TRUST_QUEUE": "true",
         "LOG__LEVEL": "WARNING",
-        "WORKER__SEND_TASK_EVENTS": "false",
         # The same width as the others', not one by the corpus.
         "CALIBRATION": json.dumps({CORPUS: fixed_width(site.ef_search).model_dump()}),
     }

@@ -230,7 +230,7 @@ def test_retries_that_are_used_up_leave_a_dead_letter(
     client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """The sender has its `Unavailable`; an operator can send the job again once Postgres is back."""
-    environment = worker_environment(WORKER__MAX_OUTAGE_SECONDS="0.1", WORKER__RETRY_BACKOFF_SECONDS="0.1")
+    environment = worker_environment(WORKER__MAX_OUTAGE_SECONDS="0.1")
     away = {**environment, "DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/none"}
     with celery_worker(away, worker_log, "--concurrency=1"):
         task_id = client.enqueue(JOB)
@@ -272,7 +272,7 @@ def test_celery_s_own_clients_work_as_ever(
 ) -> None:
     """`inspect`, `ping`, revoke and events of a stock Celery app, beside a worker on this transport."""
     app = Celery(broker=stack.redis.url(0), backend=stack.redis.url(1), set_as_current=False)
-    with celery_worker(worker_environment(), worker_log, "--concurrency=1"), contextlib.closing(app):
+    with celery_worker(worker_environment(), worker_log, "-E", "--concurrency=1"), contextlib.closing(app):
         seen: list[str] = []
         with app.connection_for_read() as connection:
             receiver = app.events.Receiver(connection, handlers={"*": lambda event: seen.append(event["type"])})

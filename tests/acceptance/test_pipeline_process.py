@@ -47,7 +47,6 @@ def with_model(worker_environment: Environment, provider: Provider) -> dict[str,
         LANGUAGE_MODEL__MODEL="m",
         LANGUAGE_MODEL__BASE_URL=provider.url,
         WORKER__MAX_OUTAGE_SECONDS="0.05",  # one pause
-        WORKER__RETRY_BACKOFF_SECONDS="0.1",
     )
 
 

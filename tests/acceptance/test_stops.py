@@ -46,8 +46,8 @@ def test_a_worker_that_must_stop_soon_requeues_what_it_runs(
     worker_environment: Environment,
     tmp_path: Path,
 ) -> None:
-    """After the seconds of its settings, or at once if it is asked again; uncounted, and nothing of it goes on."""
-    environment = worker_environment(WORKER__SOFT_SHUTDOWN_SECONDS="2")
+    """After half of a time limit, or at once if it is asked again; uncounted, and nothing of it goes on."""
+    environment = worker_environment(WORKER__SOFT_TIME_LIMIT_SECONDS="10")
     log = tmp_path / "first.log"
     with celery_worker(environment, log, "--concurrency=2") as worker:
         ids = [client.enqueue(JOB) for _ in range(2)]
@@ -77,7 +77,7 @@ def test_a_job_that_ends_in_time_is_answered(
     worker_environment: Environment,
     worker_log: Path,
 ) -> None:
-    """SIGTERM waits for it, SIGQUIT gives it the seconds of the settings."""
+    """SIGTERM waits for it, SIGQUIT half of its time limit."""
     with celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
         task_id = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(admin) == 1)

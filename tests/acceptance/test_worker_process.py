@@ -77,7 +77,7 @@ def test_every_event_is_sent_before_a_process_ends(
 ) -> None:
     """Events of a burst wait for each other, and for nothing once their process leaves; each is sent once."""
     with listening(stack) as (_, heard):
-        with celery_worker(worker_environment(), worker_log, "--concurrency=1", "--max-tasks-per-child=100"):
+        with celery_worker(worker_environment(), worker_log, "-E", "--concurrency=1", "--max-tasks-per-child=100"):
             wait_for(lambda: heartbeats(heard))
             sent = [client.enqueue(JOB) for _ in range(300)]
             for task_id in sent:
@@ -101,7 +101,7 @@ def test_a_job_is_heard_of_and_counted_while_it_runs(
 ) -> None:
     """Flower shows what may be stuck: its events do not wait for its end, and heartbeats count it."""
     environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50")
-    with listening(stack) as (_, heard), celery_worker(environment, worker_log, "--concurrency=2"):
+    with listening(stack) as (_, heard), celery_worker(environment, worker_log, "-E", "--concurrency=2"):
         wait_for(lambda: (0, 0) in heartbeats(heard))
         task_id = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(admin) == 1)
@@ -118,7 +118,7 @@ def test_events_that_redis_refuses_cost_no_job(
 ) -> None:
     """They are sent later, once each; the log says so once."""
     others = ("&celery-task-meta-*", "&/0.celery.pidbox", "&/0.celeryev/worker.*")
-    with listening(stack) as (_, heard), celery_worker(worker_environment(), worker_log, "--concurrency=1"):
+    with listening(stack) as (_, heard), celery_worker(worker_environment(), worker_log, "-E", "--concurrency=1"):
         wait_for(lambda: heartbeats(heard))
         broker.acl_log_reset()
         broker.execute_command("ACL SETUSER", "worker", "resetchannels", *others)
@@ -135,9 +135,9 @@ def test_events_that_redis_refuses_cost_no_job(
     assert len(log_events(worker_log, "events not sent")) == 1
 
 
-@pytest.mark.parametrize("at_start", ["true", "false"])
+@pytest.mark.parametrize("at_start", [["-E"], []], ids=["on", "off"])
 def test_events_of_jobs_are_sent_while_they_are_wanted(
-    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path, at_start: str
+    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path, at_start: list[str]
 ) -> None:
     """A worker without them sends those of workers; remote control disables and enables them."""
 
@@ -152,9 +152,8 @@ def test_events_of_jobs_are_sent_while_they_are_wanted(
         return not enabled.isdisjoint(uuids(heard, "task-succeeded"))
 
     enabled: set[str] = set()
-    environment = worker_environment(WORKER__SEND_TASK_EVENTS=at_start)
     with listening(stack) as (app, heard):
-        with celery_worker(environment, worker_log, "--concurrency=1"):
+        with celery_worker(worker_environment(), worker_log, "--concurrency=1", *at_start):
             wait_for(lambda: heartbeats(heard))
             app.control.disable_events(reply=True, timeout=60, limit=1)
             last = len(heartbeats(heard))
@@ -224,8 +223,7 @@ def test_a_job_waits_for_a_database_that_is_away(
 ) -> None:
     """Postgres gives no connections: the job is tried again with pauses, and answered once it is back."""
     name = admin.info.dbname
-    environment = worker_environment(POOL__TIMEOUT_SECONDS="0.3", WORKER__RETRY_BACKOFF_SECONDS="0.2")
-    with celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
         client.call(JOB, timeout=180)
         admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
@@ -240,7 +238,7 @@ def test_sessions_that_are_terminated_under_load_time_no_job_out(
     client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
 ) -> None:
     """Only what a time limit interrupted is `TimedOut`: a job whose session or query is ended runs again."""
-    with celery_worker(worker_environment(WORKER__RETRY_BACKOFF_SECONDS="0.1"), worker_log, "--concurrency=2"):
+    with celery_worker(worker_environment(), worker_log, "--concurrency=2"):
         client.call(JOB, timeout=180)
         ids = []
 
@@ -262,10 +260,7 @@ def test_a_database_that_stays_away_ends_in_unavailable(
     client: Client, admin: psycopg.Connection[Any], worker_environment: Environment, worker_log: Path
 ) -> None:
     """After `max_outage_seconds` a job fails as `Unavailable`, and the worker lives."""
-    environment = worker_environment(
-        POOL__TIMEOUT_SECONDS="0.3", WORKER__RETRY_BACKOFF_SECONDS="0.1", WORKER__MAX_OUTAGE_SECONDS="0.2"
-    )
-    with celery_worker(environment, worker_log, "--concurrency=1"):
+    with celery_worker(worker_environment(WORKER__MAX_OUTAGE_SECONDS="2"), worker_log, "--concurrency=1"):
         admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
         with pytest.raises(Unavailable, match="Postgres"):

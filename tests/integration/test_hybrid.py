@@ -21,7 +21,7 @@ from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
 from retrieval_client.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.core.text import lexical
-from worker.core.text.keywords import EXTRACTORS
+from worker.jobs import transforms
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.parallel_search import Leg, ParallelSearch
@@ -590,8 +590,8 @@ def test_keywords_that_fail_leave_the_primary(
             over.wait(180)
         raise RuntimeError("no keywords")
 
-    monkeypatch.setitem(EXTRACTORS, "failing", extract)  # type: ignore[arg-type] # a mapping to its readers only
-    hybrid = {**make_settings(database).hybrid.model_dump(), "extractor": "failing", "deadline_seconds": 2}
+    monkeypatch.setattr(transforms, "auto", extract)
+    hybrid = {**make_settings(database).hybrid.model_dump(), "deadline_seconds": 2}
     engine = Engine(make_settings(database, hybrid=hybrid), time.perf_counter)
     alone, answer = ask(engine), ask(engine, context=EDITOR)
     over.set()

@@ -448,7 +448,7 @@ def test_a_view_is_as_the_table_below_it(
     admin.execute("GRANT SELECT ON manual TO retrieval_worker")
     docs = settings.corpora["docs"].model_dump()
     docs |= {"table": "public.manual", "columns": docs["columns"] | {"embedding": "vec"}}
-    engine = open_engine(corpora={"docs": docs}, hybrid={"searches": [{"corpus": "docs"}], "extra": {}})
+    engine = open_engine(corpora={"docs": docs}, hybrid={"searches": {"docs": 5}})
     with pytest.raises(SettingsError, match="all-MiniLM"):
         hybrid(engine)
 

@@ -56,7 +56,7 @@ def test_what_is_near_the_editors_text_alone_answers_no_question(open_engine: Ca
     """All legs score it; its similarity is the context's, which found it."""
     legs = [{"kind": "dense"}, {"kind": "dense", "of": "context"}]
     profiles = {"own": {"legs": legs, "fetch": 1}}
-    engine = open_engine(profiles=profiles, embedder={"least_evidence": 0.16}, hybrid={"extractor": "words"})
+    engine = open_engine(profiles=profiles, embedder={"least_evidence": 0.16})
     editor = "live room rates day cost " * 3
     response = engine.pipeline.run(
         QueryRequest("zebra xylophone quagga", context=editor, profile="own"), asker("alice")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ from worker.jobs.context import JobContext
 from worker.jobs.pipeline.sources import STAGES
 from worker.jobs.pipeline.types import QueryRequest
 from worker.jobs.principal import as_principal
+from worker.settings import CONFIG_VARIABLE
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -406,7 +409,7 @@ def test_other_settings_have_other_entries(open_engine: Open, settings: Settings
         {"language_model": {"kind": "openai", "base_url": provider.url, "model": "m"}},
         {"reranker": {"model": "another"}},
         {"search": {"exact_rows": 1999}},
-        {"hybrid": {"extractor": "words"}},
+        {"hybrid": {"searches": {"docs": 4}}},
         {"embedder": {"kind": "openai", "base_url": provider.url, "send_dimensions": False}},
         {"embedder": {"kind": "openai", "base_url": provider.url, "send_dimensions": False, "version": "2"}},
         {"corpora": {**corpora, "documents": {**corpora["documents"], "max_distance": 1.5}}},
@@ -429,12 +432,15 @@ def test_another_instruction_of_a_mode_is_followed_at_once(
     assert len(ids(answer)) == 8 > len(answer["package"]["source_labels"])
 
 
-def test_another_glossary_is_another_question(open_engine: Open, tmp_path: Path) -> None:
-    """The table's content is in the key, not only its name."""
-    glossary = tmp_path / "terms.toml"
+def test_another_glossary_is_another_question(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table's content is in the key."""
+    monkeypatch.setenv(CONFIG_VARIABLE, str(shutil.copy(config_folder() / "worker.toml", tmp_path)))
+    glossary = tmp_path / "glossary.toml"
     for terms in ('hats = ["hi-hat"]', 'hats = ["cymbals"]'):
         glossary.write_text(terms)
-        engine = open_engine(hybrid={"glossary": str(glossary)})
+        engine = open_engine()
         assert states(engine, *[{"question": "hats", "profile": "glossary"}] * 2) == ["miss", "hit"]
 
 

@@ -87,9 +87,10 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"embedder": {"api_key": [SECRET]}}, "embedder.api_key"),
         ({"hybrid": {"weights": {"primary": -1}}}, "hybrid.weights.primary"),
         ({"hybrid": {"weights": {"primary": float("nan")}}}, "hybrid.weights.primary"),
-        ({"hybrid": {"rrf_weights": {"fourth": 1}}}, "hybrid.rrf_weights.fourth"),
+        ({"hybrid": {"weights": {"fourth": 1}}}, "hybrid.weights.fourth"),
+        ({"hybrid": {"searches": {"docs": 51}}}, "hybrid.searches.docs"),
         ({"hybrid": {"weights": {"primary": 0, "sparse": 0}}}, "hybrid.weights"),
-        ({"hybrid": {"rrf_weights": dict.fromkeys(("primary", "sparse", "contextual"), 0)}}, "hybrid.rrf_weights"),
+        ({"hybrid": {"weights": dict.fromkeys(("primary", "sparse", "contextual"), 0)}}, "hybrid.weights"),
         ({"profiles": {"p": {"legs": [{"weight": 0}, {"kind": "sparse", "weight": 0}]}}}, "profiles.p: legs"),
         ({"profiles": {"p": {"legs": [{"weight": 0}, {"of": "context"}]}}}, "profiles.p: legs"),
         ({"profiles": {"p": {"legs": [{}], "rerank_weight": 0.5}}}, "profiles.p: rerank_weight"),
@@ -211,13 +212,13 @@ def test_a_glossary_stands_beside_the_settings_or_is_the_shipped_one(
 ) -> None:
     """A settings file elsewhere needs no copy of it; its own one counts; a wrong one is named."""
     monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "worker.toml"))
-    assert "hi-hats" in read_glossary("glossary.toml")
+    assert "hi-hats" in read_glossary()
     (tmp_path / "glossary.toml").write_text('"kick" = ["bd"]')
-    assert read_glossary("glossary.toml") == {"kick": ["bd"]}
+    assert read_glossary() == {"kick": ["bd"]}
     (tmp_path / "glossary.toml").write_text('"kick" = "bd"')
-    assert "hybrid.glossary, glossary.toml: the setting kick" in refusal(lambda: read_glossary("glossary.toml"))
-    assert "no-such.toml" in refusal(lambda: read_glossary("no-such.toml"))
-    assert read_glossary("") == {}
+    assert "glossary.toml: the setting kick" in refusal(read_glossary)
+    (tmp_path / "glossary.toml").write_text("")
+    assert read_glossary() == {}
 
 
 @pytest.mark.parametrize(

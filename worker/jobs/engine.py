@@ -122,7 +122,7 @@ class Engine:
         recording = Recording(runs)
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
         self._side_calls = SideCalls()
-        transforms = Transforms(settings, model, self._side_calls)
+        transforms = Transforms(model, self._side_calls)
         filled = compared_with(embedder, settings, self._database)
         embeddings = QueryEmbeddings(embedder, self._side_calls, filled, settings.embedder.usual_similarities)
         prices = settings.price_table()

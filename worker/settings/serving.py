@@ -246,11 +246,9 @@ class PoolSettings(Section):
 
     Attributes:
         max_size: Most connections of one process. A prefork process runs one job at a time and uses one.
-        timeout_seconds: Time for which a job waits for a connection.
     """
 
     max_size: int = Field(4, ge=1, le=64)
-    timeout_seconds: Seconds = 5.0
 
 
 class StandbySettings(Section):
@@ -288,40 +286,30 @@ class WorkerSettings(Section):
         bundle: Largest number of waiting `retrieve_top_k` jobs that a process gets at a time
             (docs/scaling.md#bundles). `1`: none.
         fair: Whether callers take turns (docs/scaling.md#turns). `false`: jobs run in the order of the queue.
-        bundle_ms: Time that a bundle should take at most, in milliseconds, by the time that jobs took so far.
         soft_time_limit_seconds: A job that runs longer fails as `TimedOut`. Must be less than
-            `worker.time_limit_seconds`.
+            `worker.time_limit_seconds`. After SIGQUIT running jobs have half of it (docs/operations.md#stop).
         time_limit_seconds: The process of a job that runs longer is killed, and the job fails as `TimedOut`.
         result_expires_seconds: Time for which Redis keeps a result. Shorter where Redis is small.
         max_outage_seconds: Time for which a job is retried while Postgres, Redis or a provider is unavailable, by the
             sum of its pauses; then it fails as `Unavailable`. `0`: no retry. Longer than your longest failover.
-        retry_backoff_seconds: First pause; it doubles each time, times a random factor of 0.5 to 1.
-        retry_backoff_max_seconds: Longest pause.
         max_deliveries: Deliveries of a message whose job kills its process; after them it is dead-lettered and fails as
             `DeadLettered`.
         allow_callbacks: Accept messages that name further tasks: `link`, `link_error`, chains, chords.
         dead_letters: Dead letters kept per queue; the oldest are deleted first (docs/dead-letters.md).
-        send_task_events: Send the events that Flower needs. `false` saves CPU per job.
         remote_control: Commands of Celery's remote control that workers accept besides inspection and pool size
             (docs/redis.md).
-        soft_shutdown_seconds: Time for running jobs to finish after SIGQUIT (docs/operations.md#stop).
     """
 
     bundle: int = Field(8, ge=1, le=64)
     fair: bool = True
-    bundle_ms: float = Field(50.0, gt=0, le=1000)
     soft_time_limit_seconds: int = Field(60, ge=1)
     time_limit_seconds: int = Field(90, ge=1)
     result_expires_seconds: int = Field(3600, ge=1)
     max_outage_seconds: float = Field(300.0, ge=0, le=86_400)
-    retry_backoff_seconds: Seconds = 0.5
-    retry_backoff_max_seconds: Seconds = 30.0
     max_deliveries: int = Field(5, ge=1, le=1000)
     allow_callbacks: bool = False
     dead_letters: int = Field(10_000, ge=1)
-    send_task_events: bool = True
     remote_control: list[ControlCommand] = []
-    soft_shutdown_seconds: float = Field(30.0, ge=0)
 
     @model_validator(mode="before")
     @classmethod

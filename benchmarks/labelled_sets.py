@@ -153,8 +153,7 @@ class Found:
 
 def found(settings: Settings, labelled: LabelledSet, queries: Sequence[LabelledQuery]) -> list[Found]:
     """Search each leg alone, for each query."""
-    exact = settings.hybrid.model_copy(update={"extra": dict.fromkeys(settings.corpora, 0)})
-    with opened(settings.model_copy(update={"hybrid": exact})) as engine:
+    with opened(settings) as engine:
         return [_found(engine, labelled, query) for query in queries]
 
 

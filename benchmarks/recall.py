@@ -151,9 +151,9 @@ Examples:
 
   python -m benchmarks.recall --rows 100000 --keep /var/tmp/bench --calibrate --times
 
-  python -m benchmarks.recall --real --queries 400 --visible 100 --sweep ef_search_min=40,100,200
+  python -m benchmarks.recall --real --queries 400 --visible 100 --sweep ef_search=40,100,200
 
-  python -m benchmarks.recall --keep /var/tmp/bench --sweep over_fetch=30,60,100 --sweep narrow_factor=0,10,17,1000
+  python -m benchmarks.recall --keep /var/tmp/bench --sweep over_fetch=30,60,100
 
 Exit codes: 0 all goals reached, 1 a goal missed or the run failed, 2 wrong usage or settings.
 """
@@ -174,7 +174,7 @@ def run(
     ef_construction: Annotated[int | None, typer.Option(help="Of the HNSW index; default as in schema.sql.")] = None,
     sweep: Annotated[
         list[str] | None,
-        typer.Option(help="Also measure with NAME=VALUE,VALUE,...; a setting of config/worker.toml's search table."),
+        typer.Option(help="Also measure with NAME=VALUE,VALUE,...: ef_search, or a setting of the search table."),
     ] = None,
     calibrate: Annotated[
         bool, typer.Option("--calibrate", help="Measure what `retrieval-worker calibrate` would set as well.")
@@ -221,7 +221,7 @@ def _percents(text: str) -> list[int]:
     return [percents[name] for name in dict.fromkeys(names)]
 
 
-def _changes(text: str) -> list[dict[str, float]]:
+def _changes(text: str) -> list[dict[str, Any]]:
     """``name=value,value`` as one change for each value; checked before the long work begins."""
     name, _, values = text.partition("=")
     try:

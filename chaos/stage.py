@@ -32,12 +32,9 @@ SETTINGS = {
     "LOG__FORMAT": "json",
     "SEARCH__EXACT_ROWS": "1000000",  # the oracle is exact, so the search must be
     "SEARCH__STATEMENT_TIMEOUT_SECONDS": "5",
-    "POOL__TIMEOUT_SECONDS": "2",
     "WORKER__SOFT_TIME_LIMIT_SECONDS": "10",
     "WORKER__TIME_LIMIT_SECONDS": str(TIME_LIMIT_SECONDS),
-    "WORKER__RETRY_BACKOFF_MAX_SECONDS": "1",
     "WORKER__MAX_OUTAGE_SECONDS": "3600",
-    "WORKER__SEND_TASK_EVENTS": "false",
 }
 """Default settings but for times, which are short so that lost messages come back within the run."""
 

@@ -15,6 +15,7 @@ from retrieval_client.errors import SettingsError
 from synthetic.loading import TENANT, Index, load
 from synthetic.progress import steps
 from synthetic.vectors import Dataset, owner_of
+from workbench.calibration import fixed_width
 from workbench.devstack.postgres import postgres_server
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus
@@ -25,6 +26,8 @@ from worker.settings.serving import SearchSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from worker.settings.serving import Calibration
 
 CORPUS = "documents"
 
@@ -48,9 +51,9 @@ class Stage:
     versions: Mapping[str, str]
 
     def corpus(self, **search: Any) -> Corpus:
-        """The corpus, searched with the shipped settings or with some of them changed."""
-        changed = changed_search(self.settings.search, **search)
-        return Corpus(CORPUS, self.settings.corpora[CORPUS], changed, self.database.types[CORPUS])
+        """The corpus, searched with the shipped settings, some of them changed or with an `ef_search` of its own."""
+        changed, width = changed_search(self.settings.search, **search)
+        return Corpus(CORPUS, self.settings.corpora[CORPUS], changed, self.database.types[CORPUS], width)
 
     def caller(self, percent: int) -> Principal:
         """Return who sees this share of the rows, in percent: the tenant's member all, an owner what they own."""
@@ -59,14 +62,17 @@ class Stage:
         return Principal(claims, tuple((setting, claims.get(name, "")) for name, setting in mapping.items()))
 
 
-def changed_search(search: SearchSettings, **changes: Any) -> SearchSettings:
-    """Search settings with some of them changed.
+def changed_search(
+    search: SearchSettings, ef_search: int | None = None, **changes: Any
+) -> tuple[SearchSettings, Calibration | None]:
+    """Search settings with some of them changed, and a calibration that fixes the width, if there is one.
 
     Raises:
         SettingsError: there is no such setting, or the value is out of its range.
     """
     try:
-        return SearchSettings(**{**search.model_dump(), **changes})
+        width = None if ef_search is None else fixed_width(ef_search)
+        return SearchSettings(**{**search.model_dump(), **changes}), width
     except ValidationError as error:
         problem = error.errors()[0]
         sentence = "there is no such setting" if problem["type"] == "extra_forbidden" else problem["msg"]

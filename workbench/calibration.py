@@ -184,11 +184,7 @@ class CorpusCalibration:
         return search_results
 
     def _at(self, ef_search: int) -> Corpus:
-        """Return the corpus with a fixed search width, whatever its size."""
-        measured = Calibration(
-            rows=1_000_000_000_000, points=[CalibratedWidth(visible=1, ef_search=ef_search, recall=1, worst=1)]
-        )
-        return Corpus(self._name, self._corpus, self._search, self._types, measured)
+        return Corpus(self._name, self._corpus, self._search, self._types, fixed_width(ef_search))
 
     def _size(self) -> int:
         ((row,),) = self._database.read(Principal(), [(self._searches.statements.size, {})])
@@ -205,6 +201,12 @@ class CorpusCalibration:
                 f"{self._corpus.table} has no HNSW index that searches could use: "
                 "'retrieval-worker doctor' says how to make one"
             )
+
+
+def fixed_width(ef_search: int) -> Calibration:
+    """Return the calibration by which a corpus of any size is searched with this width."""
+    points = [CalibratedWidth(visible=1, ef_search=ef_search, recall=1, worst=1)]
+    return Calibration(rows=1_000_000_000_000, points=points)
 
 
 def calibration(rows: int, lines: Iterable[Line]) -> Calibration | None:

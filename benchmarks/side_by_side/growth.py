@@ -164,7 +164,7 @@ def by_k(on: Stage, queries: Vectors) -> list[Point]:
 
 def ties(on: Stage, queries: Vectors, k: int, rounds: int, ef_search: int) -> Spread:
     """The statement with exact ties beside the plain query, both in the worker's own transaction, in turns."""
-    corpus = on.corpus(ef_search_min=ef_search, ef_search_rows=1_000_000_000)
+    corpus = on.corpus(ef_search=ef_search)
     caller = on.caller(100)
     # What the worker's statement sets by itself.
     width = (("hnsw.ef_search", str(ef_search)), ("hnsw.iterative_scan", "relaxed_order"), (FEW_ROWS_SETTING, "on"))

@@ -23,6 +23,8 @@ from celery import Celery
 
 from retrieval_client.errors import RetrievalError
 from synthetic.loading import TENANT
+from synthetic.stage import CORPUS
+from workbench.calibration import fixed_width
 from workbench.devstack.processes import spawn_python, stop, wait_until
 from workbench.devstack.workers import celery_worker
 from worker.settings import PREFIX
@@ -350,9 +352,8 @@ def ours(site: Site) -> Iterator[tuple[Side, Side]]:
     settings = {
         "TRUST_QUEUE": "true",
         "LOG__LEVEL": "WARNING",
-        "WORKER__SEND_TASK_EVENTS": "false",
-        "SEARCH__EF_SEARCH_MIN": str(site.ef_search),
-        "SEARCH__EF_SEARCH_ROWS": "1000000000",  # the same width as the others', not one by the corpus
+        # The same width as the others', not one by the corpus.
+        "CALIBRATION": json.dumps({CORPUS: fixed_width(site.ef_search).model_dump()}),
     }
     environment = {
         **site.environment,

@@ -135,7 +135,7 @@ def connected(stack: Stack, name: str, log: Path) -> Iterator[Worker]:
         contextlib.closing(app),
     ):
         broker.flushall()
-        with celery_worker(environment, log, "--concurrency=2") as process:
+        with celery_worker(environment, log, "-E", "--concurrency=2") as process:
             yield Worker(process, log, stack.postgres.dsn(name), broker, results, app)
 
 

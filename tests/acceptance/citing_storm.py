@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 WORKERS = 2
-FAST_RETRIES = {"WORKER__RETRY_BACKOFF_SECONDS": "0.1", "WORKER__RETRY_BACKOFF_MAX_SECONDS": "0.5"}
 
 
 @contextlib.contextmanager
@@ -109,7 +108,7 @@ def main() -> None:
         with psycopg.connect(stack.postgres.dsn(), autocommit=True) as connection:
             migrate(connection)
         environment = stack_environment(
-            stack, TRUST_QUEUE="true", LOG__FORMAT="json", ARTIFACTS__URL=str(small or root), **FAST_RETRIES
+            stack, TRUST_QUEUE="true", LOG__FORMAT="json", ARTIFACTS__URL=str(small or root)
         )
         client, began = Client(*stack.redis.urls("producer")), time.monotonic()
         storm(client, environment, Path(logs), numbers)

@@ -256,7 +256,7 @@ def test_a_soft_time_limit_outside_the_job_makes_no_second_outcome(place: Place)
     """It comes while the process says that the job will be tried again: the job is tried again, and that is all."""
     name = place.admin.info.dbname
     with (
-        place.worker(POOL__TIMEOUT_SECONDS="0.3") as worker,
+        place.worker() as worker,
         place.results.pubsub(ignore_subscribe_messages=True) as heard,
     ):
         heard.psubscribe("celery-task-meta-*")

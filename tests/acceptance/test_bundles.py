@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     Environment = Callable[..., dict[str, str]]
 
 CALLERS = ("alice", "bob", "nobody")
-SLOW = {"WORKER__BUNDLE_MS": "1000"}
-"""So that a bundle that waits for a lock waits for seconds."""
 
 
 def job_of(caller: str, **fields: Any) -> RetrieveTopK:
@@ -150,7 +148,7 @@ def test_neighbours_of_a_killer_lose_nothing_and_are_not_counted(
     worker_log: Path,
 ) -> None:
     """With one delivery for each job: a death within a bundle is not counted for any of them, and they run alone."""
-    environment = worker_environment(WORKER__MAX_DELIVERIES="1", **SLOW)
+    environment = worker_environment(WORKER__MAX_DELIVERIES="1")
     ids = [client.enqueue(JOB)]
     with celery_worker(environment, worker_log, "--concurrency=1") as worker:
         client.result(ids[0], timeout=180)
@@ -241,7 +239,7 @@ def test_bundles_while_postgres_is_away_end_no_process(
 ) -> None:
     """Since the start of the worker: its processes have no engine yet."""
     away = "postgresql://retrieval_worker@127.0.0.1:1/none"
-    environment = worker_environment(WORKER__MAX_OUTAGE_SECONDS="3", WORKER__RETRY_BACKOFF_SECONDS="0.1")
+    environment = worker_environment(WORKER__MAX_OUTAGE_SECONDS="3")
     ids = [client.enqueue(JOB) for _ in range(20)]
     with celery_worker({**environment, "DATABASE_CONNECTION_STRING": away}, worker_log, "--concurrency=1"):
         for task_id in ids:

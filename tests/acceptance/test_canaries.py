@@ -164,7 +164,6 @@ def site(stack: Stack, template: str, folder: Path, seen: Seen) -> Iterator[Site
             LOG__LEVEL="DEBUG",
             CACHE__TASKS='["retrieve_hybrid"]',
             SEARCH__STATEMENT_TIMEOUT_SECONDS="4",
-            POOL__TIMEOUT_SECONDS="0.3",
             WORKER__MAX_OUTAGE_SECONDS="5",
             ARTIFACTS__URL=str(folder / "artifacts"),
         )

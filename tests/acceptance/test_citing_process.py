@@ -131,7 +131,6 @@ def test_lyrics_that_can_not_be_kept_are_kept_later_and_written_once(
         LANGUAGE_MODEL__MODEL="m",
         LANGUAGE_MODEL__BASE_URL=provider.url,
         ARTIFACTS__URL=str(store),
-        WORKER__RETRY_BACKOFF_SECONDS="0.1",
     )
     job = RunPipeline(question="a song about the harbour ferry", mode="lyrics", k=5, run=RUN, principal=ALICE)
     with celery_worker(environment, worker_log, "--concurrency=1"):

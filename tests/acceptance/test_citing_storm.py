@@ -9,7 +9,7 @@ import pytest
 
 from chaos.servers import folders
 
-from .citing_storm import FAST_RETRIES, expected, kept_events, stored, storm
+from .citing_storm import expected, kept_events, stored, storm
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ def test_every_answered_document_is_there_once(
         if full_disk and small is None:
             pytest.skip("no tmpfs may be mounted here: it takes root")
         store = small if full_disk and small is not None else root
-        environment = worker_environment(ARTIFACTS__URL=str(store), **FAST_RETRIES)
+        environment = worker_environment(ARTIFACTS__URL=str(store))
         numbers = argparse.Namespace(jobs=JOBS, runs=RUNS, kills=3, full_disk=full_disk)
         storm(client, environment, tmp_path, numbers)
         assert stored(store) == expected(JOBS, RUNS)

@@ -11,6 +11,7 @@ from tests.integration.provider import Fault, Provider
 from retrieval_client import Client, Hybrid, PipelineAnswer, RetrieveHybrid, RunPipeline, RunRef
 from retrieval_client.errors import Unavailable
 from workbench.devstack.workers import celery_worker
+from worker.adapters.providers.http_client import RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,11 +50,9 @@ def environment(worker_environment: Environment, provider: Provider) -> dict[str
         EMBEDDER__KIND="openai",
         EMBEDDER__MODEL="lexical",  # as recorded for the corpora: nothing but jobs' texts is sent
         EMBEDDER__BASE_URL=provider.url,
-        EMBEDDER__MAX_RETRIES="0",
         LANGUAGE_MODEL__KIND="openai",
         LANGUAGE_MODEL__MODEL="m",
         LANGUAGE_MODEL__BASE_URL=provider.url,
-        LANGUAGE_MODEL__MAX_RETRIES="0",
         LANGUAGE_MODEL__TIMEOUT_SECONDS="2",
     )
 
@@ -181,17 +180,16 @@ def test_without_its_language_model_the_sources_answer(
 ) -> None:
     """With their own sentences, however it fails; a job that requires the model is `Unavailable`."""
     environment["RETRIEVAL_WORKER_WORKER__MAX_OUTAGE_SECONDS"] = "0.05"  # one pause
-    environment["RETRIEVAL_WORKER_WORKER__RETRY_BACKOFF_SECONDS"] = "0.1"
     with celery_worker(environment, worker_log, "--concurrency=1"):
         whole = pipeline(client, require_model=True)
         for name in ("500", "400", "401", "429", "too late", "no JSON"):
             run = RunRef(subject_id="desk", run_id=name)
             provider.fault_of = lambda asked, fault=FAILURES[name]: fault if "instructions" in asked else None
             answer = pipeline(client, run=run)
-            asked = len(provider.requests)
+            asked, tries = len(provider.requests), 1 + RETRIES if FAILURES[name].is_retried else 1
             with pytest.raises(Unavailable, match="the language model's server"):
                 pipeline(client, require_model=True)
-            assert sum("instructions" in one for one in provider.requests[asked:]) == 2, name
+            assert sum("instructions" in one for one in provider.requests[asked:]) == 2 * tries, name
             provider.fault_of = lambda _: None
             assert reported(pipeline(client, run=run)) == reported(answer), name
             assert (answer.status, answer.degraded) == ("ok", ["language_model"]), name

@@ -79,7 +79,7 @@ def test_a_full_redis_is_emptied_by_its_workers(
 
     It asks no other worker anything (Celery's mingle), for whose answers Redis would refuse the queue.
     """
-    environment = worker_environment(WORKER__RETRY_BACKOFF_MAX_SECONDS="2") | {
+    environment = worker_environment() | {
         "CELERY_BROKER_URL": small.url(0, "worker"),
         "CELERY_RESULT_BACKEND": results.url(1, "worker"),
     }

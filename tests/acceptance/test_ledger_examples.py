@@ -388,7 +388,6 @@ def keys(tmp_path: Path) -> dict[str, dict[str, str]]:
             "RETRIEVAL_WORKER_TRUST_QUEUE": "false",
             "RETRIEVAL_WORKER_TOKEN_KEYS": json.dumps({"secret": KEY, "pair": public.decode()}),
             "RETRIEVAL_WORKER_PRINCIPAL__TOKEN__ALGORITHMS": json.dumps(["HS256", "RS256"]),
-            "RETRIEVAL_WORKER_PRINCIPAL__TOKEN__LEEWAY_SECONDS": "0",
         },
     }
 

@@ -272,7 +272,6 @@ MISTAKES = [
         "",
         {"LANGUAGE_MODEL__TOKENIZER": "/no/such/tokenizer.json"},
     ),
-    Mistake("hybrid: glossary", "hybrid.glossary", "nope.toml: No such file", {"HYBRID__GLOSSARY": "nope.toml"}),
     Mistake("profile: no server", "reranker.url", "profiles.dense_rerank", {"PROFILES": PROFILES["http"]}),
     Mistake("profile: no model", "reranker.model", "profiles.dense_rerank", {"PROFILES": PROFILES["cross_encoder"]}),
     *(

@@ -211,7 +211,7 @@ def test_retries_that_are_used_up_leave_a_dead_letter(
     client: Client, broker: redis.Redis, results: redis.Redis, worker_environment: Environment, worker_log: Path
 ) -> None:
     """The sender has its `Unavailable`; an operator can send the job again once Postgres is back."""
-    environment = worker_environment(WORKER__MAX_OUTAGE_SECONDS="0.1", WORKER__RETRY_BACKOFF_SECONDS="0.1")
+    environment = worker_environment(WORKER__MAX_OUTAGE_SECONDS="0.1")
     away = {**environment, "DATABASE_CONNECTION_STRING": "postgresql://retrieval_worker@127.0.0.1:1/none"}
     with celery_worker(away, worker_log, "--concurrency=1"):
         task_id = client.enqueue(JOB)
@@ -251,7 +251,11 @@ def test_a_job_whose_result_can_not_be_stored_goes_back(
 def test_celery_s_own_clients_work_as_ever(stack: Stack, client: Client, start: Start) -> None:
     """`inspect`, `ping`, revoke and events of a stock Celery app, beside a worker on this transport."""
     app = Celery(broker=stack.redis.url(0), backend=stack.redis.url(1), set_as_current=False)
+<<<<<<< HEAD
     with start("--concurrency=1"), contextlib.closing(app):
+=======
+    with celery_worker(worker_environment(), worker_log, "-E", "--concurrency=1"), contextlib.closing(app):
+>>>>>>> settings
         seen: list[str] = []
         with app.connection_for_read() as connection:
             receiver = app.events.Receiver(connection, handlers={"*": lambda event: seen.append(event["type"])})

@@ -42,7 +42,6 @@ def test_a_chain_goes_on_over_a_hit_in_another_process(
         LANGUAGE_MODEL__KIND="openai",
         LANGUAGE_MODEL__MODEL="m",
         LANGUAGE_MODEL__BASE_URL=provider.url,
-        LANGUAGE_MODEL__MAX_RETRIES="0",
     )
     chat = {"chat_mode": "chat", "conversation_id": "c1"}
     with celery_worker(environment, worker_log, "--concurrency=1"):

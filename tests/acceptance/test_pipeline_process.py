@@ -41,9 +41,7 @@ def with_model(worker_environment: Environment, provider: Provider) -> dict[str,
         LANGUAGE_MODEL__KIND="openai",
         LANGUAGE_MODEL__MODEL="m",
         LANGUAGE_MODEL__BASE_URL=provider.url,
-        LANGUAGE_MODEL__MAX_RETRIES="0",
         WORKER__MAX_OUTAGE_SECONDS="0.05",  # one pause
-        WORKER__RETRY_BACKOFF_SECONDS="0.1",
     )
 
 

@@ -94,8 +94,7 @@ def environment(worker_environment: Environment) -> Environment:
     """Of a worker that believes signatures only."""
 
     def make(keys: dict[str, str]) -> dict[str, str]:
-        made = worker_environment(TOKEN_KEYS=json.dumps(keys), PRINCIPAL__TOKEN__LEEWAY_SECONDS="0")  # noqa: S106 -- seconds
-        return made | {"RETRIEVAL_WORKER_TRUST_QUEUE": "false"}
+        return worker_environment(TOKEN_KEYS=json.dumps(keys)) | {"RETRIEVAL_WORKER_TRUST_QUEUE": "false"}
 
     return make
 

@@ -189,7 +189,7 @@ class Worker:
             SimpleNamespace(outcome=self._find, together=AnsweredTogether(unused, unused)),  # type: ignore[arg-type] # all that is used
             self._further(self._store),
             self._rules,
-            Limits(0.0, most_jobs, 0, self._bundle, 0.05),
+            Limits(0.0, most_jobs, 0, self._bundle),
             self._table.head,
             self.slot,
             Events(self._app, "w@host", self._table.head),

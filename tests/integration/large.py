@@ -15,6 +15,7 @@ from pgvector.psycopg import register_vector
 from tests import prebuilt
 
 from synthetic.many_chunks import OWNERS_POLICY
+from workbench.calibration import fixed_width
 from workbench.devstack.redis import redis_server
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import Corpus
@@ -121,7 +122,7 @@ def large_corpus(postgres_version: int) -> Iterator[Large]:
     data = vectors(rng, ROWS)
     values = tomllib.loads((config_folder() / "worker.toml").read_text())
     # A graph thinner than the reference schema's, quick to build, needs a wider search.
-    values["search"]["ef_search_min"] = 200
+    width = fixed_width(200)
     with (
         tempfile.TemporaryDirectory(prefix="rw-", ignore_cleanup_errors=True) as folder,
         prebuilt.postgres(Path(folder) / "postgres", "large", _fill, version=postgres_version) as server,
@@ -130,9 +131,11 @@ def large_corpus(postgres_version: int) -> Iterator[Large]:
     ):
         register_vector(admin)
         dsn = server.dsn(user="retrieval_worker")
-        settings = from_values({**values, "database_connection_string": dsn, "broker_url": broker.url()})
+        servers = {"database_connection_string": dsn, "broker_url": broker.url()}
+        settings = from_values({**values, **servers, "calibration": {"documents": width.model_dump()}})
         database = Database(settings)
-        corpus = Corpus("documents", settings.corpora["documents"], settings.search, database.types["documents"])
+        types = database.types["documents"]
+        corpus = Corpus("documents", settings.corpora["documents"], settings.search, types, width)
         yield Large(admin, settings, database, corpus, near(rng, data, 20))
         database.close()
 

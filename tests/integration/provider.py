@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from tests.integration.site import answering
 
+from worker.adapters.providers.http_client import RETRIES
 from worker.core.ranking import bm25
 from worker.core.text import lexical
 
@@ -53,6 +54,11 @@ class Fault:
     cut: bool = False
     body: Any = None
     drips: bool = False
+
+    @property
+    def is_retried(self) -> bool:
+        """Whether a worker tries again after it."""
+        return self.cut or self.status in {429, 500, 502, 503}
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,11 @@ class Provider(ThreadingHTTPServer):
                 return Fault(400, body=self.not_found())
             is_too_long = len(asked.get("prompt_cache_key", "")) > LONGEST_CACHE_KEY
             return Fault(400) if is_too_long else Fault(self.status)
+
+    def fail(self, *faults: Fault) -> None:
+        """Let the next calls fail, one each, as often as a worker tries them."""
+        for fault in faults:
+            self.faults += [fault] * (1 + RETRIES if fault.is_retried else 1)
 
     def not_found(self) -> Any:
         """The body of an answer about one to go on from that is not there, as OpenAI writes it."""

@@ -25,6 +25,7 @@ from tests.integration.asking import ask, asker
 from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveHybrid
 from retrieval_client.errors import SettingsError
+from worker.adapters.postgres import fulltext_sql
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.fulltext import FullTextSearch
 from worker.adapters.postgres.search import Corpus, search
@@ -384,11 +385,12 @@ def test_a_role_that_sees_only_some_rows_may_not_count(pieces: Settings, admin: 
 
 
 @pytest.fixture
-def bounded(make_settings: MakeSettings, database: str, admin: Admin) -> Settings:
+def bounded(make_settings: MakeSettings, database: str, admin: Admin, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A hundred chunks, of which ten may be ranked."""
+    monkeypatch.setattr(fulltext_sql, "RANKED_CHUNKS", 10)
     admin.execute(PIECES)
     corpus = {**CORPUS, "columns": {**CORPUS["columns"], "text_signature": "bits"}}
-    settings = make_settings(database, corpora={"pieces": corpus}, search={"ranked_chunks": 10})
+    settings = make_settings(database, corpora={"pieces": corpus})
     write(admin, {nr: f"common:1 tenth{nr % 10}:2 half{nr % 2}:3 r{nr}:4" for nr in range(100)})
     count(admin, settings)
     return settings
@@ -429,9 +431,12 @@ def test_left_out_words_still_weigh(bounded: Settings, admin: Admin) -> None:
     is_ranked_by(bm25(["common", "r7"], few, counted), found)
 
 
-def test_who_sees_few_documents_is_not_bounded(make_settings: MakeSettings, database: str, admin: Admin) -> None:
+def test_who_sees_few_documents_is_not_bounded(
+    make_settings: MakeSettings, database: str, admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where a caller's own chunks are few, common words cost little: they are searched."""
-    settings = make_settings(database, search={"ranked_chunks": 1, "exact_rows": 0})
+    monkeypatch.setattr(fulltext_sql, "RANKED_CHUNKS", 1)
+    settings = make_settings(database, search={"exact_rows": 0})
     register_vector(admin)
     admin.execute("INSERT INTO documents (id, owner_id) VALUES ('of-zoe', 'zoe'), ('of-max', 'max')")
     for owner, how_many in (("zoe", 3), ("max", 300)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import threading
@@ -32,7 +33,7 @@ from worker.jobs.cache import REST_SECONDS
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.principal import as_principal
-from worker.settings import from_values
+from worker.settings import CONFIG_VARIABLE, from_values
 from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def test_a_job_with_a_run_is_searched_and_recorded(running: Running, store: redi
 
 def test_an_answer_without_its_contextual_leg_is_not_kept(start: Start, store: redis.Redis) -> None:
     """The next caller should not inherit a failure."""
-    away = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "max_retries": 0, "timeout_seconds": 1}
+    away = {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "timeout_seconds": 1}
     running = start(embedder=away)
     vector = lexical.embed(["compressor"])[0].tolist()
     answer = ask(running, query_embedding=vector, context=EDITOR)
@@ -397,7 +398,7 @@ def test_another_corpus_ends_nothing(running: Running, stack: Stack, database: s
 
 SETTINGS: list[dict[str, Any]] = [
     {"search": {"exact_rows": 1999}},
-    {"hybrid": {"extra": {"docs": 4}}},
+    {"hybrid": {"searches": {"docs": 4}}},
     {"embedder": {"kind": "openai", "base_url": "http://127.0.0.1:1/v1"}},
     {"embedder": {"kind": "openai", "base_url": "http://127.0.0.1:1/v1", "version": "2"}},
 ]
@@ -427,16 +428,17 @@ def test_integers_that_a_double_can_not_tell_apart_are_two_filters(running: Runn
     assert found[2**53] == 0 < found[2**53 + 1]
 
 
-def test_another_glossary_is_another_query(start: Start, tmp_path: Path) -> None:
-    """The table's content is in the key, not only its name."""
-    glossary = tmp_path / "terms.toml"
+def test_another_glossary_is_another_query(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table's content is in the key."""
+    monkeypatch.setenv(CONFIG_VARIABLE, str(shutil.copy(config_folder() / "worker.toml", tmp_path)))
+    glossary = tmp_path / "glossary.toml"
     asked: dict[str, Any] = {"query": "hats", "transform": "glossary"}
     glossary.write_text('hats = ["hi-hat"]')
-    running = start(hybrid={"glossary": str(glossary)})
+    running = start()
     ask(running, **asked)
     assert state(ask(running, **asked)) == "hit"
     glossary.write_text('hats = ["cymbals"]')
-    assert state(ask(start(hybrid={"glossary": str(glossary)}), **asked)) == "miss"
+    assert state(ask(start(), **asked)) == "miss"
 
 
 # --- bounds -------------------------------------------------------------------------------------

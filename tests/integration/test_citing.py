@@ -17,6 +17,7 @@ from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
 from retrieval_client.errors import InvalidJob, NotAuthorised
 from retrieval_client.hashing import hash_chunk
 from worker.core.text import lexical
+from worker.jobs import citations
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 
@@ -312,14 +313,16 @@ def test_who_asks_matters_only_where_something_is_asked(engine: Engine) -> None:
         cite(engine, "carol", cite=RUN)
 
 
-def test_quotes_past_the_search_budget_are_not_checked(make_settings: Callable[..., Settings], database: str) -> None:
+def test_quotes_past_the_search_budget_are_not_checked(
+    make_settings: Callable[..., Settings], database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ninety hard quotes over a thousand chunks end as an answer; an easy quote among them is checked all the same."""
     texts = [f"Chunk {i}. " + "5 mW of it. " * 20 for i in range(1_000)]
     hashes = [hash_chunk(text) for text in texts]
     quotes = [{"chunk_hash": hashes[i], "quote": "5 MW of it. " * 10 + str(i)} for i in range(90)]
     quotes.append({"chunk_hash": hashes[500], "quote": "Chunk 500. 5 mW"})
-    settings = make_settings(database, limits={"max_quote_steps": 1_000_000})
-    with contextlib.closing(Engine(settings, time.perf_counter)) as engine:
+    monkeypatch.setattr(citations, "STEPS_PER_JOB", 1_000_000)
+    with contextlib.closing(Engine(make_settings(database), time.perf_counter)) as engine:
         answer = cite(
             engine,
             records=[{"source_id": "s", "text": text, "weight": 0.5, "section": None} for text in texts],

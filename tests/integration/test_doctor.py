@@ -104,15 +104,9 @@ def test_a_table_that_was_never_analysed_is_named(settings: Settings, admin: psy
     assert not [one for one in said(settings, "corpus docs", "ok") if "rows" in one]
 
 
-def test_a_slip_in_the_extra_chunks_of_a_corpus_is_named(make_settings: Callable[..., Settings], database: str) -> None:
-    """It would have no effect silently."""
-    slipped = make_settings(database, hybrid={"extra": {"dcos": 2}})
-    assert "hybrid.extra: there is no corpus dcos: name yours, or remove it" in said(slipped, "hybrid", "advice")
-
-
 def test_hybrid_searches_that_nobody_names_are_named(make_settings: Callable[..., Settings], database: str) -> None:
     """A settings file of one's own has none: the first job would be the one to say so."""
-    (advice,) = said(make_settings(database, hybrid={"searches": []}), "hybrid", "advice")
+    (advice,) = said(make_settings(database, hybrid={"searches": {}}), "hybrid", "advice")
     assert advice == (
         "hybrid.searches is empty: each retrieve_hybrid job without searches of its own fails. Name your corpora there"
     )

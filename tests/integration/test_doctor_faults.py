@@ -282,7 +282,7 @@ FAULTS = {
         also="its vectors were made by the embedder lexical 1",
     ),
     "hybrid searches of a corpus that is not there": Fault(
-        "hybrid.extra: there is no corpus dcos", settings={"hybrid": {"extra": {"dcos": 2}}}
+        "hybrid.searches: there is no corpus dcos", settings={"hybrid": {"searches": {"dcos": 2}}}
     ),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import pytest
 from tests.integration.provider import Fault
 
 from retrieval_client.errors import SettingsError, Unavailable
-from worker.adapters.providers.embedder import LexicalEmbedder, OpenAIEmbedder, make
+from worker.adapters.providers.embedder import BATCH_SIZE, LexicalEmbedder, OpenAIEmbedder, make
 from worker.core.prompting.costs import Tokens
 from worker.settings.providers import EmbedderSettings
 
@@ -31,21 +31,19 @@ def provider(provider: Provider) -> Provider:
 
 
 def embedder(provider: Provider, **changes: Any) -> OpenAIEmbedder:
-    return OpenAIEmbedder(
-        EmbedderSettings(kind="openai", base_url=provider.url, model="m", api_key="k", max_retries=0, **changes)
-    )
+    return OpenAIEmbedder(EmbedderSettings(kind="openai", base_url=provider.url, model="m", api_key="k", **changes))
 
 
 def test_texts_become_unit_vectors_in_their_order(provider: Provider) -> None:
     """Batches, base64, dimensions and the key are sent as documented; each text gets its own vector."""
-    texts = [f"text {i}" for i in range(5)]
-    vectors = embedder(provider, batch_size=2).embed(texts)
-    assert vectors.shape == (5, 768)
+    texts = [f"text {i}" for i in range(2 * BATCH_SIZE + 1)]
+    vectors = embedder(provider).embed(texts)
+    assert vectors.shape == (len(texts), 768)
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
     for text, found in zip(texts, vectors, strict=True):
         wanted = np.array(vector(text))
         assert np.allclose(found, wanted / np.linalg.norm(wanted), atol=1e-6)
-    assert [len(request["input"]) for request in provider.requests] == [2, 2, 1]
+    assert [len(request["input"]) for request in provider.requests] == [BATCH_SIZE, BATCH_SIZE, 1]
     first = provider.requests[0]
     assert (first["path"], first["auth"], first["model"]) == ("/v1/embeddings", "Bearer k", "m")
     assert (first["dimensions"], first["encoding_format"]) == (768, "base64")
@@ -94,7 +92,7 @@ def test_wrong_answers_are_unavailable_and_nothing_is_quoted(provider: Provider)
     provider.embed = lambda texts: [[0.0] * 768 for _ in texts]
     with pytest.raises(Unavailable, match="without a direction"):
         embedder(provider).embed(["a"])
-    nowhere = EmbedderSettings(kind="openai", base_url="http://127.0.0.1:1/v1", max_retries=0, timeout_seconds=2)
+    nowhere = EmbedderSettings(kind="openai", base_url="http://127.0.0.1:1/v1", timeout_seconds=2)
     with pytest.raises(Unavailable):
         OpenAIEmbedder(nowhere).embed(["a"])
 
@@ -121,8 +119,10 @@ def test_each_batch_is_told_as_soon_as_it_is_paid(provider: Provider) -> None:
     provider.count = len
     provider.embed = lambda texts: [[0.0] * 768 if text == "zero" else vector(text) for text in texts]
     with pytest.raises(Unavailable):
-        embedder(provider, batch_size=1).embed(["a", "zero", "never"], lambda *call: paid.append(call))
-    assert paid == [("openai", "m", Tokens(1)), ("openai", "m", Tokens(4))]
+        embedder(provider).embed(
+            ["a"] * BATCH_SIZE + ["zero"] * BATCH_SIZE + ["never"], lambda *call: paid.append(call)
+        )
+    assert paid == [("openai", "m", Tokens(BATCH_SIZE)), ("openai", "m", Tokens(4 * BATCH_SIZE))]
     provider.silent = True
     embedder(provider).embed(["a"], lambda *call: paid.append(call))
     assert paid[2:] == [("openai", "m", Tokens(None))]

@@ -355,9 +355,9 @@ def best_of(engine: Engine, **fields: Any) -> str:
     return str(answer["results"]["docs"]["chunks"][0]["chunk_id"])
 
 
-@pytest.mark.parametrize(("method", "setting"), [("weighted", "weights"), ("rrf", "rrf_weights")])
+@pytest.mark.parametrize("method", ["weighted", "rrf"])
 def test_planted_weights_are_found_and_work_as_settings(
-    engine: Engine, make_settings: MakeSettings, database: str, method: str, setting: str
+    engine: Engine, make_settings: MakeSettings, database: str, method: str
 ) -> None:
     """Users took what the contextual leg had first; with the proposal as a setting it is the first of the answer."""
     used = plant(engine, "alice", fusion=method, weights=ONLY_CONTEXT)
@@ -370,7 +370,9 @@ def test_planted_weights_are_found_and_work_as_settings(
     assert tuned.proposal.after.ndcg == 1.0
     assert tuned.setting is not None
     assert tuned.setting["contextual"] > tuned.setting["primary"]
-    taken = Engine(make_settings(database, hybrid={setting: dict(tuned.setting)}), time.perf_counter)
+    taken = Engine(
+        make_settings(database, hybrid={"fusion": method, "weights": dict(tuned.setting)}), time.perf_counter
+    )
     assert best_of(taken, fusion=method) == used
     assert taken.feedback.tune("alice", method=method).setting is None
     taken.close()
@@ -463,7 +465,7 @@ def test_one_corpus_can_be_looked_at_alone(engine: Engine) -> None:
 def test_weights_of_the_settings_are_those_of_jobs_without(
     engine: Engine, make_settings: MakeSettings, database: str
 ) -> None:
-    """`weights` are of `weighted`, `rrf_weights` of `rrf`; a job's own outrank them, leg by leg."""
+    """They are of the settings' fusion alone; a job's own outrank them, leg by leg."""
     tilted = Engine(make_settings(database, hybrid={"weights": ONLY_CONTEXT}), time.perf_counter)
 
     def results(engine: Engine, **fields: Any) -> Any:

@@ -42,7 +42,7 @@ def open_engine(open_engine: Callable[..., Engine]) -> Callable[..., Engine]:
 
     def open_(provider: Provider | None = None, **changes: Any) -> Engine:
         if provider is not None:
-            changes["language_model"] = {"kind": "openai", "model": "m", "base_url": provider.url, "max_retries": 0}
+            changes["language_model"] = {"kind": "openai", "model": "m", "base_url": provider.url}
         return open_engine(**changes)
 
     return open_

@@ -21,7 +21,7 @@ from retrieval_client.contract.run_jobs import BuildCitations, PinnedReplay
 from retrieval_client.errors import InvalidJob, NotAuthorised, TimedOut, Unavailable
 from worker.adapters.providers.embedder import LexicalEmbedder
 from worker.core.text import lexical
-from worker.core.text.keywords import EXTRACTORS
+from worker.jobs import transforms
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.jobs.parallel_search import Leg, ParallelSearch
@@ -370,7 +370,7 @@ def test_a_contextual_search_that_fails_leaves_the_primary(
     make_settings: MakeSettings, database: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The embeddings server is away, the query brought its vector: primary alone, said with its cause."""
-    embedder = {"kind": "openai", "base_url": NOWHERE, "max_retries": 0, "timeout_seconds": 1}
+    embedder = {"kind": "openai", "base_url": NOWHERE, "timeout_seconds": 1}
     away = Engine(make_settings(database, embedder=embedder), time.perf_counter)
     vector = LexicalEmbedder().embed(["add hi-hats"])[0].tolist()
     answer = ask(away, query_embedding=vector, context=EDITOR)
@@ -525,7 +525,7 @@ def test_a_model_that_worded_the_query_need_not_be_there_again(make_settings: Ma
     """`llm`: its text is searched, shown and recorded; the run is answered with the server switched off."""
     fields: dict[str, Any] = {"query": "make it less harsh", "transform": "llm", "run": RUN}
     with running() as provider:
-        model = {"kind": "openai", "base_url": provider.url, "max_retries": 0, "timeout_seconds": 5}
+        model = {"kind": "openai", "base_url": provider.url, "timeout_seconds": 5}
         prices = {"openai/gpt-5-mini": {"input": "0.25", "output": "2"}}
         engine = Engine(make_settings(database, language_model=model, prices=prices), time.perf_counter)
         first = ask(engine, **fields)
@@ -550,7 +550,7 @@ def test_a_models_failure_is_one_of_ours_and_quotes_nothing(
     """Busy and broken servers are tried again by the queue, refusals are the operator's matter."""
     with running() as provider:
         provider.status = status
-        model = {"kind": "openai", "api": "chat", "base_url": provider.url, "max_retries": 0, "timeout_seconds": 5}
+        model = {"kind": "openai", "api": "chat", "base_url": provider.url, "timeout_seconds": 5}
         engine = Engine(make_settings(database, language_model=model), time.perf_counter)
         with pytest.raises(Exception, match="language model") as caught:
             ask(engine, query="make it less harsh", transform="llm")
@@ -564,7 +564,7 @@ def test_what_embeddings_cost_is_on_the_bill(make_settings: MakeSettings, databa
     """One call for the query and one for its contextual variant, in this order, also where the second is of no use."""
     with running() as provider:
         provider.count = lambda text: len(text.split())
-        embedder = {"kind": "openai", "model": "e", "base_url": provider.url, "max_retries": 0}
+        embedder = {"kind": "openai", "model": "e", "base_url": provider.url}
         engine = Engine(
             make_settings(database, embedder=embedder, prices={"openai/e": {"input": "1"}}), time.perf_counter
         )
@@ -590,8 +590,8 @@ def test_keywords_that_fail_leave_the_primary(
             over.wait(180)
         raise RuntimeError("no keywords")
 
-    monkeypatch.setitem(EXTRACTORS, "failing", extract)  # type: ignore[arg-type] # a mapping to its readers only
-    hybrid = {**make_settings(database).hybrid.model_dump(), "extractor": "failing", "deadline_seconds": 2}
+    monkeypatch.setattr(transforms, "auto", extract)
+    hybrid = {**make_settings(database).hybrid.model_dump(), "deadline_seconds": 2}
     engine = Engine(make_settings(database, hybrid=hybrid), time.perf_counter)
     alone, answer = ask(engine), ask(engine, context=EDITOR)
     over.set()

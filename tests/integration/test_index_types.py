@@ -39,13 +39,14 @@ HNSW = f"{INDEXES} WHERE a.amname = 'hnsw' AND i.indrelid = 'document_chunks'::r
 
 @pytest.fixture
 def site(make_settings: Callable[..., Settings], database: str) -> Callable[..., Settings]:
-    """Settings as shipped, for corpora so small that only a setting makes Postgres use an index."""
+    """Settings of corpora so small that they use an index only without a table of documents."""
 
     def settings(index: str | None = None) -> Settings:
         corpora = read_values()["corpora"]
+        del corpora["documents"]["documents"]
         if index is not None:
             corpora["documents"]["index"] = index
-        return make_settings(database, corpora=corpora, search={"exact_rows": 0, "narrow_factor": 0.01})
+        return make_settings(database, corpora=corpora, search={"exact_rows": 0})
 
     return settings
 

@@ -83,7 +83,7 @@ def engines(make_settings: Callable[..., Settings], database: str, tmp_path: Pat
     """Without a language model; with one that labels wrongly; with one that is away."""
     with contextlib.ExitStack() as stack, running() as provider:
         provider.text = f"“The 50 Hz hum on channel 18 came back” [S1]. {WRONG_LABELS}"
-        server = {"kind": "openai", "model": "m", "max_retries": 0, "timeout_seconds": 5}
+        server = {"kind": "openai", "model": "m", "timeout_seconds": 5}
         away = f"http://127.0.0.1:{free_port()}/v1"
         models = {"plain": {}, "model": {**server, "base_url": provider.url}, "away": {**server, "base_url": away}}
         made = {}

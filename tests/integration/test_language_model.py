@@ -10,6 +10,7 @@ import pytest
 from tests.integration.provider import INJECTED, WRONG_LABELS, Fault
 
 from retrieval_client.errors import SettingsError, Unavailable
+from worker.adapters.providers.http_client import RETRIES
 from worker.adapters.providers.language_model import Completion, LanguageModel, Prompt, UnknownAnswer, make
 from worker.core.prompting.costs import Tokens
 from worker.settings.providers import LanguageModelSettings
@@ -25,7 +26,7 @@ APIS = ["responses", "chat"]
 
 
 def model(provider: Provider, **changes: Any) -> LanguageModel:
-    values = {"base_url": provider.url, "api_key": KEY, "model": "m", "max_retries": 0, "timeout_seconds": 20}
+    values = {"base_url": provider.url, "api_key": KEY, "model": "m", "timeout_seconds": 20}
     return LanguageModel(LanguageModelSettings(kind="openai", **{**values, **changes}))
 
 
@@ -105,7 +106,7 @@ def test_a_server_that_has_forgotten_an_answer_is_told_from_one_that_refuses(
     provider: Provider, fault: Fault, error: type[Exception]
 ) -> None:
     """By status, code and field, never by words; and only where there is something to go on from."""
-    provider.faults += [fault, fault]
+    provider.fail(fault, fault)
     assert type(failure(model(provider), replace(PROMPT, previous_response_id="resp_unknown"))) is error
     assert not isinstance(failure(model(provider)), UnknownAnswer)
 
@@ -170,7 +171,7 @@ def test_a_failure_says_what_to_do_and_quotes_nothing(
     provider: Provider, api: str, fault: Fault, error: type[Exception], words: str
 ) -> None:
     """Refused: mend the settings. Busy, broken, cut or no answer at all: the queue tries again."""
-    provider.faults.append(fault)
+    provider.fail(fault)
     found = failure(model(provider, api=api))
     assert type(found) is error
     assert words in found.message
@@ -201,7 +202,7 @@ def test_a_stalled_server_is_left_at_the_timeout(provider: Provider, api: str) -
     for fault in (Fault(stalls=True), Fault(drips=True), Fault(429, "0.2")):
         provider.faults += [fault] * 9
         started = time.monotonic()
-        found = failure(model(provider, api=api, timeout_seconds=0.3, max_retries=8))
+        found = failure(model(provider, api=api, timeout_seconds=0.3))
         assert (type(found), found.message.split("(")[1]) == (Unavailable, "TimeoutError)")
         assert time.monotonic() - started < 10
         provider.faults.clear()
@@ -212,7 +213,7 @@ def test_retry_after_is_waited_for(provider: Provider, fault: Fault) -> None:
     """A second, as the server asked, then the answer."""
     provider.faults.append(fault)
     started = time.monotonic()
-    assert model(provider, max_retries=2).complete(PROMPT).text == provider.text
+    assert model(provider).complete(PROMPT).text == provider.text
     assert 1.0 <= time.monotonic() - started < 10
     assert len(provider.requests) == 2
 
@@ -222,7 +223,7 @@ def test_an_endless_retry_after_is_not_waited_for(provider: Provider) -> None:
     for pause in ("100", "3600"):
         provider.faults += [Fault(429, pause)] * 3
         started = time.monotonic()
-        assert failure(model(provider, max_retries=2)).message.endswith("(HTTP 429)")
+        assert failure(model(provider)).message.endswith("(HTTP 429)")
         assert time.monotonic() - started < 10
         provider.faults.clear()
     assert len(provider.requests) == 2
@@ -230,10 +231,10 @@ def test_an_endless_retry_after_is_not_waited_for(provider: Provider) -> None:
 
 @pytest.mark.parametrize("fault", [Fault(503, "0.01"), Fault(cut=True)], ids=["broken", "cut"])
 def test_tries_are_bounded(provider: Provider, fault: Fault) -> None:
-    """One more than the retries of the settings, and no other."""
+    """One more than the retries and no other."""
     provider.faults += [fault] * 9
-    assert isinstance(failure(model(provider, max_retries=1)), Unavailable)
-    assert len(provider.requests) == 2
+    assert isinstance(failure(model(provider)), Unavailable)
+    assert len(provider.requests) == 1 + RETRIES
 
 
 def test_a_server_that_is_away_is_unavailable(provider: Provider) -> None:

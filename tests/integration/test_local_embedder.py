@@ -249,7 +249,7 @@ def test_the_embedder_that_filled_it_searches_it(open_engine: Any) -> None:
 
 def test_another_name_of_the_same_vectors_is_no_other_embedder(open_engine: Any, admin: Any, provider: Any) -> None:
     """Compared by three fixed texts; without a record, by texts of the corpus."""
-    settings = {"kind": "openai", "base_url": provider.url, "api_key": "k", "max_retries": 0}
+    settings = {"kind": "openai", "base_url": provider.url, "api_key": "k"}
     assert hybrid(open_engine(embedder=settings))["results"]["docs"]["status"] == "ok"
     provider.embed = lambda texts: lexical.embed([text[::-1] for text in texts]).tolist()
     other = open_engine(embedder=settings)
@@ -416,7 +416,7 @@ def test_a_sample_is_compared_once(open_engine: Any, admin: Any, provider: Any) 
         return model.embed(texts).tolist()
 
     provider.embed = embed
-    url = {"kind": "openai", "base_url": provider.url, "api_key": "k", "max_retries": 0}
+    url = {"kind": "openai", "base_url": provider.url, "api_key": "k"}
     searches = [{"corpus": "docs", "top_k": 5}]
     engine = open_engine(embedder=url)
     for _ in range(3):
@@ -448,7 +448,7 @@ def test_a_view_is_as_the_table_below_it(
     admin.execute("GRANT SELECT ON manual TO retrieval_worker")
     docs = settings.corpora["docs"].model_dump()
     docs |= {"table": "public.manual", "columns": docs["columns"] | {"embedding": "vec"}}
-    engine = open_engine(corpora={"docs": docs}, hybrid={"searches": [{"corpus": "docs"}], "extra": {}})
+    engine = open_engine(corpora={"docs": docs}, hybrid={"searches": {"docs": 5}})
     with pytest.raises(SettingsError, match="all-MiniLM"):
         hybrid(engine)
 

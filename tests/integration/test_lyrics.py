@@ -48,7 +48,7 @@ def make_engine(
     made: list[Engine] = []
 
     def make(**changes: Any) -> Engine:
-        server = {"kind": "openai", "model": "m", "base_url": provider.url, "max_retries": 0}
+        server = {"kind": "openai", "model": "m", "base_url": provider.url}
         values = {"language_model": server, "artifacts": {"url": str(tmp_path)}, **changes}
         made.append(Engine(make_settings(database, **values), time.perf_counter))
         return made[-1]

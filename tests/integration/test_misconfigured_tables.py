@@ -298,7 +298,7 @@ def site(
             for part in ("columns", "documents"):
                 if isinstance(changes.get(part), dict):
                     merged[part] = {**CORPUS[part], **changes[part]}  # type: ignore[dict-item] # tables
-            return make_settings(database, READER, corpora={"books": merged}, hybrid={"searches": [], "extra": {}})
+            return make_settings(database, READER, corpora={"books": merged}, hybrid={"searches": {}})
 
         yield Site(admin, make)
         admin.execute("REASSIGN OWNED BY shop_reader, shop_owner TO postgres; DROP OWNED BY shop_reader, shop_owner")

@@ -120,7 +120,7 @@ def parted(request: pytest.FixtureRequest) -> Iterator[Parted]:
                 "modes": {},
                 "hybrid": {},
                 # So that so few rows are not compared one by one.
-                "search": {"exact_rows": 100, "narrow_factor": 1.0},
+                "search": {"exact_rows": 100},
             }
         )
         database = Database(settings)

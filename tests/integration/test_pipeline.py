@@ -56,7 +56,7 @@ def test_what_is_near_the_editors_text_alone_answers_no_question(open_engine: Ca
     """All legs score it; its similarity is the context's, which found it."""
     legs = [{"kind": "dense"}, {"kind": "dense", "of": "context"}]
     profiles = {"own": {"legs": legs, "fetch": 1}}
-    engine = open_engine(profiles=profiles, embedder={"least_evidence": 0.16}, hybrid={"extractor": "words"})
+    engine = open_engine(profiles=profiles, embedder={"least_evidence": 0.16})
     editor = "live room rates day cost " * 3
     response = engine.pipeline.run(
         QueryRequest("zebra xylophone quagga", context=editor, profile="own"), asker("alice")
@@ -599,8 +599,8 @@ def recorded(open_engine: Callable[..., Engine]) -> tuple[Engine, dict[str, Any]
     with running() as provider:
         provider.text = lambda asked: "a pump" if "Passage" in asked["instructions"] else SAID
         engine = open_engine(
-            language_model={"kind": "openai", "model": "m", "base_url": provider.url, "max_retries": 0},
-            embedder={"kind": "openai", "base_url": provider.url, "send_dimensions": False, "max_retries": 0},
+            language_model={"kind": "openai", "model": "m", "base_url": provider.url},
+            embedder={"kind": "openai", "base_url": provider.url, "send_dimensions": False},
         )
         job = {"question": HUM, "profile": "hyde_hybrid", "run": RUN, "chat_mode": "chat"}
         answer = ask(engine, **job)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ from worker.jobs.context import JobContext
 from worker.jobs.pipeline.sources import STAGES
 from worker.jobs.pipeline.types import QueryRequest
 from worker.jobs.principal import as_principal
+from worker.settings import CONFIG_VARIABLE
+from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,9 +66,7 @@ def open_engine(open_engine: Open, broker: redis.Redis) -> Open:
 
     def open_(model_of: Provider | None = None, **changes: Any) -> Engine:
         model = {} if model_of is None else {"kind": "openai", "model": "m", "base_url": model_of.url}
-        return open_engine(
-            **{"cache": ON, "language_model": {**model, "max_retries": 0}, "profiles": PROFILES, **changes}
-        )
+        return open_engine(**{"cache": ON, "language_model": {**model}, "profiles": PROFILES, **changes})
 
     return open_
 
@@ -268,7 +269,7 @@ def test_a_turn_after_a_hit_is_told_what_was_said(open_engine: Open, provider: P
     """Where the worker keeps the conversation, a hit is a turn of it like any other."""
     answers = iter(["First answer.", "Second answer.", "Third answer."])
     provider.text = lambda _: next(answers)
-    provider_api = {"kind": "openai", "model": "m", "base_url": provider.url, "api": "chat", "max_retries": 0}
+    provider_api = {"kind": "openai", "model": "m", "base_url": provider.url, "api": "chat"}
     engine = open_engine(language_model=provider_api, profiles=as_asked(settings))
     ask(engine, question="slower", mode="code", stop_after="build_sources")
     last: dict[str, Any] = {}
@@ -404,7 +405,7 @@ def test_other_settings_have_other_entries(open_engine: Open, settings: Settings
         {"language_model": {"kind": "openai", "base_url": provider.url, "model": "m"}},
         {"reranker": {"model": "another"}},
         {"search": {"exact_rows": 1999}},
-        {"hybrid": {"extractor": "words"}},
+        {"hybrid": {"searches": {"docs": 4}}},
         {"embedder": {"kind": "openai", "base_url": provider.url, "send_dimensions": False}},
         {"embedder": {"kind": "openai", "base_url": provider.url, "send_dimensions": False, "version": "2"}},
         {"corpora": {**corpora, "documents": {**corpora["documents"], "max_distance": 1.5}}},
@@ -427,12 +428,15 @@ def test_another_instruction_of_a_mode_is_followed_at_once(
     assert len(ids(answer)) == 8 > len(answer["package"]["source_labels"])
 
 
-def test_another_glossary_is_another_question(open_engine: Open, tmp_path: Path) -> None:
-    """The table's content is in the key, not only its name."""
-    glossary = tmp_path / "terms.toml"
+def test_another_glossary_is_another_question(
+    open_engine: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table's content is in the key."""
+    monkeypatch.setenv(CONFIG_VARIABLE, str(shutil.copy(config_folder() / "worker.toml", tmp_path)))
+    glossary = tmp_path / "glossary.toml"
     for terms in ('hats = ["hi-hat"]', 'hats = ["cymbals"]'):
         glossary.write_text(terms)
-        engine = open_engine(hybrid={"glossary": str(glossary)})
+        engine = open_engine()
         assert states(engine, *[{"question": "hats", "profile": "glossary"}] * 2) == ["miss", "hit"]
 
 
@@ -511,9 +515,17 @@ def test_what_was_found_without_a_model_that_failed_is_not_kept(
 ) -> None:
     """The next one to ask should not inherit a failure."""
     engine = open_engine(provider)
-    provider.faults.append(Fault(500))  # of one hypothetical answer of three
+    failing: list[str] = []
+
+    def first(asked: dict[str, Any]) -> Fault | None:
+        """Fail the first call, each time it is tried: one hypothetical answer of three."""
+        failing[:] = failing or [asked["instructions"]]
+        return Fault(500) if asked["instructions"] == failing[0] else None
+
+    provider.fault_of = first
     answer = ask(engine, question=HUM, profile=profile)
     assert (state(answer), len(answer["trace"]["warnings"]), entries(store)) == ("miss", 1, [])
+    provider.fault_of = lambda _: None
     assert states(engine, {"profile": profile}, {"profile": profile}) == ["miss", "hit"]
 
 

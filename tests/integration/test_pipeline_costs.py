@@ -11,6 +11,8 @@ from tests.integration.asking import HUM, ask
 from tests.integration.provider import Fault, running
 
 from retrieval_client.errors import SettingsError
+from worker.adapters.providers import embedder
+from worker.adapters.providers.http_client import RETRIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,12 +54,12 @@ def writes(asked: dict[str, Any]) -> str:
 def open_engine(open_engine: Callable[..., Engine], provider: Provider) -> Callable[..., Engine]:
     """Opens engines whose language model, embedder and reranker are all the provider's."""
 
-    def open_(reranker: str = "units", batch_size: int = 64, **changes: Any) -> Engine:
-        at = {"base_url": provider.url, "max_retries": 0, "timeout_seconds": 20}
+    def open_(reranker: str = "units", **changes: Any) -> Engine:
+        at = {"base_url": provider.url, "timeout_seconds": 20}
         engine = open_engine(
             language_model={**at, "kind": "openai", "model": "m"},
-            embedder={**at, "kind": "openai", "model": "e", "batch_size": batch_size},
-            reranker={"url": f"{provider.url}/rerank", "model": reranker, "max_retries": 0},
+            embedder={**at, "kind": "openai", "model": "e"},
+            reranker={"url": f"{provider.url}/rerank", "model": reranker},
             prices=PRICES,
             **changes,
         )
@@ -146,9 +148,12 @@ def test_the_costs_of_an_answer_are_the_providers_bill(
     assert answer["trace"]["warnings"] == []
 
 
-def test_every_batch_of_embeddings_is_a_call(open_engine: Callable[..., Engine], provider: Provider) -> None:
+def test_every_batch_of_embeddings_is_a_call(
+    open_engine: Callable[..., Engine], provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As the provider sees it."""
-    answer = ask(open_engine(batch_size=2, profiles=PROFILES), question=HUM, profile="everything")
+    monkeypatch.setattr(embedder, "BATCH_SIZE", 2)  # no profile searches for more texts than fit into a batch
+    answer = ask(open_engine(profiles=PROFILES), question=HUM, profile="everything")
     kinds = [one["kind"] for one in answer["costs"]]
     assert kinds.count("embed") == sum(one.path == "/v1/embeddings" for one in provider.ledger) > 1
     assert took(answer) == billed(provider.ledger)
@@ -223,10 +228,10 @@ def test_a_price_names_what_it_is_of(make_settings: MakeSettings) -> None:
 def test_what_broke_off_on_its_way_is_not_known(open_engine: Callable[..., Engine], provider: Provider) -> None:
     """The provider has it in its books, and the worker never heard: the one thing that the costs can't say."""
     engine = open_engine(profiles=PROFILES)
-    provider.faults += [Fault(), Fault(cut=True)]
+    provider.fail(Fault(), Fault(cut=True))
     answer = ask(engine, question=HUM, profile="http")
     assert [one["kind"] for one in answer["costs"]] == ["embed", "synthesis"]
-    assert len(provider.ledger) == 3
+    assert len(provider.ledger) == 2 + 1 + RETRIES
 
 
 def test_an_answer_from_its_record_says_what_it_cost_when_it_was_made(

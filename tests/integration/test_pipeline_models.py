@@ -44,7 +44,7 @@ def open_engine(open_engine: Callable[..., Engine], provider: Provider) -> Calla
     """Opens engines that ask the provider, with settings of their own."""
 
     def open_(model: str = "m", timeout_seconds: float = 5, **changes: Any) -> Engine:
-        server = {"kind": "openai", "model": model, "base_url": provider.url, "max_retries": 0}
+        server = {"kind": "openai", "model": model, "base_url": provider.url}
         return open_engine(language_model={**server, "timeout_seconds": timeout_seconds}, **changes)
 
     return open_
@@ -462,7 +462,7 @@ def test_a_job_that_requires_the_model_waits_for_it(
 ) -> None:
     """Unavailable, so the queue tries again; nothing was kept, and nothing of what was asked is in the error."""
     engine = open_engine(timeout_seconds=2 if fault.stalls or fault.drips else 30)
-    provider.faults.append(fault)
+    provider.fail(fault)
     with pytest.raises(Unavailable, match="language model's server failed") as caught:
         chat(engine, require_model=True)
     assert "secret" not in caught.value.message
@@ -480,7 +480,7 @@ def test_without_a_helping_model_the_search_goes_on(
     """It stands in the trace, and the answer rests on the other legs, in their order."""
     engine = open_engine(timeout_seconds=2 if fault.stalls or fault.drips else 30)
     calls = 3 if what == "hyde" else 1
-    provider.faults.extend([fault] * calls)
+    provider.fail(*[fault] * calls)
     answer = ask(engine, question=HUM, profile=profile)
     assert (answer["status"], answer["answer"]) == ("ok", SAID)
     (warning,) = answer["trace"]["warnings"]
@@ -506,7 +506,7 @@ def test_without_an_answer_the_sources_answer(
 ) -> None:
     """Busy, late or refused: the extractive answer, kept as such; the next turn begins a chain of its own."""
     engine = open_engine(timeout_seconds=2 if fault.stalls or fault.drips else 30)
-    provider.faults.append(fault)
+    provider.fail(fault)
     first = chat(engine)
     assert (first["status"], first["degraded"]) == ("ok", ["language_model"])
     assert first["answer"] != SAID
@@ -532,7 +532,7 @@ def test_what_a_model_words_is_not_done_without_where_it_is_required(engine: Eng
 
 def test_a_package_is_resumed_with_or_without_its_model(engine: Engine, provider: Provider) -> None:
     """Parts missing when it was made are still reported; either job may require the model."""
-    provider.faults.extend([Fault(500)] * 3)
+    provider.fail(*[Fault(500)] * 3)
     kept = ask(engine, question=HUM, profile="hyde_hybrid", stop_after="build_sources")
     provider.status = 503
     package = kept["package"]["package_id"]

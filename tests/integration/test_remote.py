@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.integration.site import drips, drips_headers, leads, says, serving, stalls
 
 from worker.adapters.providers.addresses import resolve
-from worker.adapters.providers.remote_sources import LONGEST, RemoteResults, RemoteSources
+from worker.adapters.providers.http_client import REMOTE_BYTES
+from worker.adapters.providers.remote_sources import LONGEST, MOST_RESULTS, RemoteResults, RemoteSources
 from worker.model import RemoteSource
 from worker.settings.providers import RemoteSettings
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 SECRET = "hunter2-correct-horse-battery"  # noqa: S105 -- planted, to be looked for
 ONE = {"title": "Kick drums", "url": "https://elsewhere.test/1", "snippet": "A kick is low."}
 TWO = {"title": "Snares", "url": "https://elsewhere.test/2", "snippet": "A snare rattles."}
-MEGABYTE = 1_000_000
+MEGABYTE = REMOTE_BYTES
 
 
 class Names:
@@ -59,7 +60,6 @@ def service(site: Site, **changes: Any) -> RemoteSettings:
         "items": "results",
         "allow_private": ["127.0.0.0/8"],
         "headers": {"X-Key": SECRET},
-        "max_bytes": MEGABYTE,
     }
     return RemoteSettings(**{**values, **changes})
 
@@ -158,13 +158,16 @@ def test_items_of_wrong_types_are_skipped_and_counted(site: Site) -> None:
         {**ONE, "title": {"en": "Kick"}, "score": "high", "date": "yesterday", "metadata": ["x"]},
         {**ONE, "score": True, "date": 20240501, "metadata": "x"},
     ]
-    site.pages["/search"] = says([*wrong, *odd])
     fields = {"score": "score", "date": "date", "metadata": "metadata"}
-    found = ask(service(site, items="@", fields=fields, max_items=50), k=50)
+    searched = service(site, items="@", fields=fields)
+    for result in wrong:
+        site.pages["/search"] = says([result, ONE])
+        found = ask(searched)
+        assert (len(found.sources), found.failed, found.skipped) == (1, (), {"papers": 1})
+        assert found.incomplete == ["papers: 1 results without a URL or a snippet"]
+    site.pages["/search"] = says(odd)
     bare = RemoteSource("papers", "", ONE["url"], ONE["snippet"])
-    assert found.sources == (bare, RemoteSource("papers", ONE["title"], ONE["url"], ONE["snippet"]))
-    assert (found.failed, found.skipped) == ((), {"papers": len(wrong)})
-    assert found.incomplete == ["papers: 11 results without a URL or a snippet"]
+    assert ask(searched).sources == (bare, RemoteSource("papers", ONE["title"], ONE["url"], ONE["snippet"]))
 
 
 def test_strings_are_bounded_and_show_all_that_they_say(site: Site) -> None:
@@ -185,11 +188,11 @@ def test_strings_are_bounded_and_show_all_that_they_say(site: Site) -> None:
 
 
 def test_no_more_than_wanted_is_asked_for_and_kept(site: Site) -> None:
-    """The lesser of the caller's k and the settings', also where the service gives more."""
+    """The lesser of the caller's k and five, also where the service gives more."""
     site.pages["/search"] = says({"results": [ONE, TWO] * 10})
-    assert len(ask(service(site, max_items=3), k=9).sources) == 3
+    assert len(ask(service(site), k=9).sources) == MOST_RESULTS
     assert len(ask(service(site), k=2).sources) == 2
-    assert [path[-3:] for path, _ in site.visits] == ["n=3", "n=2"]
+    assert [path[-3:] for path, _ in site.visits] == ["n=5", "n=2"]
     assert ask(service(site), k=0) == RemoteResults()
     assert ask({}) == RemoteResults()
 

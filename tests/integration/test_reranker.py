@@ -40,12 +40,12 @@ TEXTS = ["Brass screws hold the desk.", "Ribbon tension is set by a screw.", "A 
 
 
 def http(provider: Provider, **changes: Any) -> HttpReranker:
-    values = {"url": f"{provider.url}/rerank", "api_key": KEY, "model": "m", "max_retries": 0, "timeout_seconds": 20}
+    values = {"url": f"{provider.url}/rerank", "api_key": KEY, "model": "m", "timeout_seconds": 20}
     return HttpReranker(RerankerSettings(**{**values, **changes}))
 
 
 def judge(provider: Provider) -> ModelReranker:
-    settings = LanguageModelSettings(kind="openai", base_url=provider.url, model="m", max_retries=0, timeout_seconds=20)
+    settings = LanguageModelSettings(kind="openai", base_url=provider.url, model="m", timeout_seconds=20)
     return ModelReranker(LanguageModel(settings))
 
 
@@ -175,7 +175,7 @@ def test_anything_but_one_finite_score_a_text_is_no_answer(provider: Provider, a
 )
 def test_a_failure_says_what_to_do(provider: Provider, fault: Fault, error: type[Exception], words: str) -> None:
     """Busy, broken, cut: the queue tries again. Refused: the operator's matter."""
-    provider.faults.append(fault)
+    provider.fail(fault)
     found = failure(http(provider))
     assert (type(found), found.message) == (error, f"the reranker's server {words}")
 
@@ -233,7 +233,7 @@ def test_a_model_that_judges_nothing_is_no_reranker(provider: Provider, answer: 
 
 def test_a_model_that_fails_is_told_as_a_model(provider: Provider) -> None:
     """With the language model's own errors."""
-    provider.faults += [Fault(503), Fault(401)]
+    provider.fail(Fault(503), Fault(401))
     assert isinstance(failure(judge(provider)), Unavailable)
     assert isinstance(failure(judge(provider)), SettingsError)
 

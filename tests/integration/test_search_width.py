@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from workbench.core.calibration import Goal
 from worker.adapters.postgres.database import connected
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.search import Corpus, SearchResult, VectorSearch, search_each
+from worker.adapters.postgres.statements import LEAST_WIDTH, NARROW_FACTOR, ROWS_PER_WIDTH
 from worker.cli.usage import WrongUsage
 from worker.model import NO_FILTERS, FilterSet
 from worker.settings.serving import CalibratedWidth, Calibration
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ROWS = 3000
-"""Above `search.exact_rows`, so that the index is used; half of them are more than `narrow_factor` leaves to it."""
+"""Above `search.exact_rows`, so that the index is used; half of them are too many for exact search."""
 
 
 @pytest.fixture(scope="module", params=[16, 18])
@@ -55,13 +57,28 @@ def calibrated(rows: int, *widths: int) -> Calibration:
     return Calibration(rows=rows, points=points)
 
 
+@contextlib.contextmanager
+def counted_as(on: Stage, times: int) -> Iterator[None]:
+    """Let Postgres estimate the corpus so many times as large as it is."""
+    size = "UPDATE pg_class SET reltuples = %s, relpages = %s WHERE oid = 'public.document_chunks'::regclass"
+    (before,) = on.admin.execute(
+        "SELECT ARRAY[reltuples, relpages] FROM pg_class WHERE oid = 'public.document_chunks'::regclass"
+    ).fetchone()
+    on.admin.execute(size, (before[0] * times, before[1]))
+    try:
+        yield
+    finally:
+        on.admin.execute(size, before)
+
+
 # --- the width ----------------------------------------------------------------------------------
 
 
 def test_without_a_calibration_the_width_is_by_size(on: Stage) -> None:
-    """The settings' rule, and the trace says what came of it."""
-    assert asked(on, corpus(on)).ef_search == on.settings.search.ef_search_min
-    assert asked(on, on.corpus(ef_search_min=15, ef_search_rows=10)).ef_search == pytest.approx(ROWS / 10, rel=0.02)
+    """A thousandth of the rows, and at least the least; the trace says what came of it."""
+    assert asked(on, corpus(on)).ef_search == LEAST_WIDTH
+    with counted_as(on, 100):
+        assert asked(on, corpus(on)).ef_search == pytest.approx(ROWS * 100 / ROWS_PER_WIDTH, rel=0.02)
 
 
 def test_a_calibration_holds_for_the_size_that_it_was_made_at(on: Stage) -> None:
@@ -78,8 +95,7 @@ def test_the_width_grows_with_the_corpus(on: Stage) -> None:
 def test_a_filter_has_the_wider_of_both(on: Stage) -> None:
     """A calibration was made without filters."""
     filters = FilterSet(pages=tuple(range(1, 10)))
-    rule = on.settings.search.ef_search_min
-    assert asked(on, corpus(on, calibrated(ROWS, 40)), filters=filters).ef_search == rule
+    assert asked(on, corpus(on, calibrated(ROWS, 40)), filters=filters).ef_search == LEAST_WIDTH
     assert asked(on, corpus(on, calibrated(ROWS, 900)), filters=filters).ef_search == pytest.approx(900, rel=0.02)
 
 
@@ -88,7 +104,7 @@ def test_where_nothing_is_near_the_index_is_searched_again_wider(on: Stage) -> N
     noise = np.random.default_rng(4).standard_normal(768).astype(np.float32)
     noise /= np.linalg.norm(noise)
     for width, wider in ((40, 160), (400, 1000), (1000, 1000)):
-        searched = on.corpus(ef_search_min=width)
+        searched = on.corpus(ef_search=width)
         found = searched.nearest(on.database, on.caller(100), noise, 15, NO_FILTERS, exact=False)
         assert (found.method, found.ef_search, len(found.candidates)) == ("index", wider, 15)
         (alone,) = search_each(on.database, [(on.caller(100), VectorSearch(searched, noise, 15, NO_FILTERS))], 10)
@@ -97,7 +113,7 @@ def test_where_nothing_is_near_the_index_is_searched_again_wider(on: Stage) -> N
 
 def test_queries_that_the_graph_loses_find_more_by_the_wider_search(on: Stage) -> None:
     """This sparse graph loses some at the least width: none finds fewer of the right rows then, and some find more."""
-    searched = on.corpus(ef_search_min=15)
+    searched = on.corpus(ef_search=15)
     lost, gained = 0, 0
     for query in on.dataset.queries(300):
         once = VectorSearch(searched, query, 15, NO_FILTERS)
@@ -249,16 +265,9 @@ def test_a_sparse_index_and_one_that_is_too_large_are_named(on: Stage) -> None:
 
 def test_a_large_corpus_wants_a_denser_index(on: Stage) -> None:
     """A graph for some thousand rows loses queries over 100,000; the size is Postgres' own estimate."""
-    size = "UPDATE pg_class SET reltuples = %s, relpages = %s WHERE oid = 'public.document_chunks'::regclass"
-    (before,) = on.admin.execute(
-        "SELECT ARRAY[reltuples, relpages] FROM pg_class WHERE oid = 'public.document_chunks'::regclass"
-    ).fetchone()
     assert "m = 16 gave 1.000" in advice(on)[0]
-    on.admin.execute(size, (before[0] * 100, before[1]))
-    try:
+    with counted_as(on, 100):
         assert "m = 32 0.997" in advice(on)[0]
-    finally:
-        on.admin.execute(size, before)
 
 
 def test_an_iterative_scan_reaches_as_far_as_callers_need_and_has_memory_for_it(on: Stage) -> None:
@@ -275,8 +284,9 @@ def test_an_iterative_scan_reaches_as_far_as_callers_need_and_has_memory_for_it(
 
     work_mem = 4 * 2**20
     assert scan_limits() == (40_000, np.ceil(40_000 * 340 / work_mem))
-    tuples, memory = scan_limits(over_fetch=1000, narrow_factor=0.5)
-    assert tuples == pytest.approx(2000 * ROWS**0.5, rel=0.02)
+    with counted_as(on, 1000):
+        tuples, memory = scan_limits(over_fetch=1000)
+    assert tuples == pytest.approx(1000 / NARROW_FACTOR * (1000 * ROWS) ** 0.5, rel=0.02)
     assert memory == np.ceil(tuples * 340 / work_mem)
 
 

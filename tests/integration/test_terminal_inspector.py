@@ -129,7 +129,7 @@ async def test_another_model_or_provider_resets_the_chain_and_the_answer_says_so
         async with seated(desk, settings) as seat:
             await seat.ask(HUM)
             for model, resets in (("m", ["provider", "model"]), ("n", ["model"])):
-                server = {"kind": "openai", "model": model, "base_url": provider.url, "max_retries": 0}
+                server = {"kind": "openai", "model": model, "base_url": provider.url}
                 other = Engine(make_settings(database, language_model=server), time.perf_counter)
                 desk._answers = in_this_process(engines.enter_context(contextlib.closing(other)))
                 said = await seat.ask(f"{FURTHER} ({model})")

@@ -16,6 +16,7 @@ from worker.core.text import lexical
 from worker.jobs.context import JobContext
 from worker.jobs.engine import Engine
 from worker.model import Principal
+from worker.settings import read_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -357,8 +358,9 @@ def test_a_search_without_an_index_is_said_to_be_exact(
     make_settings: Callable[..., Settings], database: str, admin: psycopg.Connection[Any]
 ) -> None:
     """Where settings and sizes would have it use one; with an index it says so."""
-    small = {"exact_rows": 0, "narrow_factor": 0.01}
-    engine = Engine(make_settings(database, search=small), time.perf_counter)
+    corpora = read_values()["corpora"]
+    del corpora["documents"]["documents"]  # else so few rows are compared one by one
+    engine = Engine(make_settings(database, corpora=corpora, search={"exact_rows": 0}), time.perf_counter)
     job = parse_job(RetrieveTopK, {"query_embedding": QUESTION.tolist()})
 
     def method() -> Any:

@@ -87,7 +87,7 @@ WRONG = {
     "too little": (CORPUS + "[limits]\nmax_message = 1", "the setting limits.max_message: expected at least 65536"),
     "true for a number": search("over_fetch = true", "over_fetch: expected a number, not true or false"),
     "true for one that may have a fraction": search(
-        "narrow_factor = true", "narrow_factor: expected a number, not true or false"
+        "statement_timeout_seconds = true", "statement_timeout_seconds: expected a number, not true or false"
     ),
     "true for the number of a table": (
         MODE.replace("books = 5", "books = true"),
@@ -97,7 +97,10 @@ WRONG = {
         PROFILE + 'legs = [{ kind = "dense", weight = true }]',
         "the setting profiles.mine.legs.0.weight: expected a number, not true or false",
     ),
-    "no number": search("narrow_factor = nan", "narrow_factor: expected at least 0"),
+    "no number": (
+        CORPUS + "[verify]\nevery_minutes = nan",
+        "the setting verify.every_minutes: expected at least 0 and at most 100000",
+    ),
     "limits that do not nest": (
         CORPUS + "[worker]\nsoft_time_limit_seconds = 100",
         "the setting worker.soft_time_limit_seconds: expected less than time_limit_seconds",
@@ -237,21 +240,21 @@ def test_variables_of_others_are_left_alone(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("named", "content", "said"),
-    [("nope.toml", "", "nope.toml: No such file or directory"), ("mine.toml", 'a = "b"', "a: expected a list")],
+    ("content", "said"),
+    [("a = ", "glossary.toml: Invalid value"), ('a = "b"', "a: expected a list")],
 )
 def test_a_glossary_that_can_not_be_used_is_named(
-    named: str, content: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    content: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The start and the doctor look for it, because each job would fail without it."""
     file = tmp_path / "worker.toml"
-    file.write_text(CORPUS + f'[hybrid]\nglossary = "{named}"')
-    (tmp_path / "mine.toml").write_text(content)
+    file.write_text(CORPUS)
+    (tmp_path / "glossary.toml").write_text(content)
     monkeypatch.setenv(CONFIG_VARIABLE, str(file))
     monkeypatch.setenv("DATABASE_CONNECTION_STRING", "postgresql://db/app")
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
     (problem,) = [lack.problem for lack in lacking(load()) if lack.part == "glossary"]
-    assert problem.startswith("the setting hybrid.glossary")
+    assert problem.startswith("settings file ")
     assert said in problem
 
 

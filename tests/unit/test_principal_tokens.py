@@ -20,7 +20,7 @@ from retrieval_client.contract.base import parse_job
 from retrieval_client.contract.jobs import RetrieveTopK
 from retrieval_client.errors import InvalidJob, NotAuthorised, RetrievalError, SettingsError
 from retrieval_client.jobs import Signer
-from worker.jobs.principal import check_keys, identify
+from worker.jobs.principal import LEEWAY_SECONDS, check_keys, identify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,7 +68,7 @@ def token(key: str = KEY, algorithm: str = "HS256", kid: Any = "k1", **changes: 
 
 
 def rules(make_settings: Callable[..., Settings], *algorithms: str, **keys: str) -> Settings:
-    allowed = {"token": {"algorithms": list(algorithms or ["HS256"]), "leeway_seconds": 0}}
+    allowed = {"token": {"algorithms": list(algorithms or ["HS256"])}}
     return make_settings(principal=allowed, token_keys=keys or {"k1": KEY})
 
 
@@ -218,10 +218,10 @@ def test_claims_changed_after_signing_are_refused(settings: Settings) -> None:
 
 
 def test_a_leeway_forgives_a_clock(make_settings: Callable[..., Settings]) -> None:
-    """A token that expired within `leeway_seconds` is still believed, one beyond it is not."""
-    lenient = make_settings(principal={"token": {"leeway_seconds": 30}}, token_keys={"k1": KEY})
-    assert ask(lenient, token(exp=int(time.time()) - 20)) is not None
-    assert "expired" in refusal(lenient, token(exp=int(time.time()) - 40))
+    """A token that expired within the leeway is still believed, one beyond it is not."""
+    settings, now = rules(make_settings), int(time.time())
+    assert ask(settings, token(exp=now)) is not None
+    assert "expired" in refusal(settings, token(exp=now - LEEWAY_SECONDS - 1))
 
 
 def test_a_token_for_longer_than_the_settings_allow_is_refused(make_settings: Callable[..., Settings]) -> None:

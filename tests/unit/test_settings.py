@@ -76,7 +76,7 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"corpora": {"a": {"table": "t", "columns": {"id": "i"}}}}, "corpora.a.columns.document_id"),
         ({"search": {"over_fetch": 14}}, "search.over_fetch"),
         ({"search": {"overfetch": 100}}, "search.overfetch"),
-        ({"search": {"ef_search_min": 1001}}, "search.ef_search_min"),
+        ({"search": {"over_fetch": 1001}}, "search.over_fetch"),
         ({"search": {"statement_timeout_seconds": 0}}, "search.statement_timeout_seconds"),
         ({"pool": {"max_size": 0}}, "pool.max_size"),
         ({"worker": {"soft_time_limit_seconds": 90}}, "worker.soft_time_limit_seconds"),
@@ -87,9 +87,10 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"embedder": {"api_key": [SECRET]}}, "embedder.api_key"),
         ({"hybrid": {"weights": {"primary": -1}}}, "hybrid.weights.primary"),
         ({"hybrid": {"weights": {"primary": float("nan")}}}, "hybrid.weights.primary"),
-        ({"hybrid": {"rrf_weights": {"fourth": 1}}}, "hybrid.rrf_weights.fourth"),
+        ({"hybrid": {"weights": {"fourth": 1}}}, "hybrid.weights.fourth"),
+        ({"hybrid": {"searches": {"docs": 51}}}, "hybrid.searches.docs"),
         ({"hybrid": {"weights": {"primary": 0, "sparse": 0}}}, "hybrid.weights"),
-        ({"hybrid": {"rrf_weights": dict.fromkeys(("primary", "sparse", "contextual"), 0)}}, "hybrid.rrf_weights"),
+        ({"hybrid": {"weights": dict.fromkeys(("primary", "sparse", "contextual"), 0)}}, "hybrid.weights"),
         ({"profiles": {"p": {"legs": [{"weight": 0}, {"kind": "sparse", "weight": 0}]}}}, "profiles.p: legs"),
         ({"profiles": {"p": {"legs": [{"weight": 0}, {"of": "context"}]}}}, "profiles.p: legs"),
         ({"profiles": {"p": {"legs": [{}], "rerank_weight": 0.5}}}, "profiles.p: rerank_weight"),
@@ -102,7 +103,7 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"principal": {"settings": {"user_id": "search_path"}}}, "principal.settings.user_id"),
         ({"principal": {"settings": {"user_id": "app.x; DROP"}}}, "principal.settings.user_id"),
         ({"principal": {"token": {"algorithms": ["none"]}}}, "principal.token.algorithms"),
-        ({"principal": {"token": {"leeway_seconds": -1}}}, "principal.token.leeway_seconds"),
+        ({"principal": {"token": {"max_token_seconds": 0}}}, "principal.token.max_token_seconds"),
         ({"database_connection_string": [SECRET]}, "database_connection_string"),
         ({"broker_url": {"url": SECRET}}, "broker_url"),
         ({"result_backend": [SECRET]}, "result_backend"),
@@ -211,13 +212,13 @@ def test_a_glossary_stands_beside_the_settings_or_is_the_shipped_one(
 ) -> None:
     """A settings file elsewhere needs no copy of it; its own one counts; a wrong one is named."""
     monkeypatch.setenv(CONFIG_VARIABLE, str(tmp_path / "worker.toml"))
-    assert "hi-hats" in read_glossary("glossary.toml")
+    assert "hi-hats" in read_glossary()
     (tmp_path / "glossary.toml").write_text('"kick" = ["bd"]')
-    assert read_glossary("glossary.toml") == {"kick": ["bd"]}
+    assert read_glossary() == {"kick": ["bd"]}
     (tmp_path / "glossary.toml").write_text('"kick" = "bd"')
-    assert "hybrid.glossary, glossary.toml: the setting kick" in refusal(lambda: read_glossary("glossary.toml"))
-    assert "no-such.toml" in refusal(lambda: read_glossary("no-such.toml"))
-    assert read_glossary("") == {}
+    assert "glossary.toml: the setting kick" in refusal(read_glossary)
+    (tmp_path / "glossary.toml").write_text("")
+    assert read_glossary() == {}
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,6 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "two lines": ({"headers": {"X-Key": f"{SECRET}\r\nX-Other: 1"}}, "headers.X-Key", "printable"),
     "another Host": ({"headers": {"HOST": "internal"}}, "headers.HOST", "another header"),
     "no header's name": ({"headers": {"X Key": "1"}}, "headers.X Key", ""),
-    "no results": ({"max_items": 0}, "max_items", ""),
     "no time": ({"timeout_seconds": 0}, "timeout_seconds", ""),
 }
 

@@ -68,11 +68,7 @@ def write(
 def settings_file(proposals: Sequence[Proposal]) -> str:
     """Return the settings of the worker."""
     first_dimensions = proposals[0].dimensions
-    searches = [
-        f"  {{ corpus = {_toml(proposal.corpus)}, top_k = 5 }},"
-        for proposal in proposals
-        if proposal.dimensions == first_dimensions
-    ]
+    searches = [f"{_toml(proposal.corpus)} = 5" for proposal in proposals if proposal.dimensions == first_dimensions]
     sizes = dict.fromkeys(proposal.dimensions for proposal in proposals)
     return "\n".join(
         [
@@ -87,9 +83,7 @@ def settings_file(proposals: Sequence[Proposal]) -> str:
             "",
             *(line for proposal in proposals for line in _corpus(proposal)),
             "[hybrid]",
-            "searches = [",
-            *searches,
-            "]",
+            f"searches = {{ {', '.join(searches)} }}  # chunks of each",
             "",
         ]
     )

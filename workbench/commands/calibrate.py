@@ -152,7 +152,7 @@ def _steps(text: str) -> list[int]:
         widths = sorted({int(number) for number in text.split(",")}) if text else [*STEPS]
     except ValueError:
         widths = [0]
-    if not all(15 <= step <= 1000 for step in widths):  # noqa: PLR2004 -- as search.ef_search_min
+    if not all(15 <= step <= 1000 for step in widths):  # noqa: PLR2004 -- as a calibration takes
         raise typer.BadParameter("expected numbers from 15 to 1000, with commas: 100,200,400", param_hint="--steps")
     return widths
 

@@ -55,7 +55,7 @@ def lacking(settings: Settings) -> Iterator[MissingPart]:
     """Yield the missing parts, in a fixed order."""
     for problem in [*_openai("embedder", settings.embedder), *_local_model(settings.embedder)]:
         yield MissingPart("embedder", QUEUES, problem)
-    for problem in _refusals(lambda: read_glossary(settings.hybrid.glossary)):
+    for problem in _refusals(read_glossary):
         yield MissingPart("glossary", QUEUES, problem)
     for problem in _openai("language_model", settings.language_model):
         yield MissingPart("language model", [PIPELINE_QUEUE], problem)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from retrieval_client.contract.base import SCHEMA_VERSION
 from retrieval_client.errors import InvalidJob
 from retrieval_client.hashing import HASH_VERSION, hash_chunk
-from worker.core.citations.budget import SearchBudget
+from worker.core.citations.budget import STEPS_PER_JOB, SearchBudget
 from worker.core.citations.cited import ANSWERING, cited_sections
 from worker.core.citations.conflicts import find_conflicts
 from worker.core.citations.disagreement import find_disagreements
@@ -50,7 +50,6 @@ class CitationBuilder:
         runs: recorded runs to cite.
         replay: finds pinned chunks again.
         files: stores the documents.
-        quote_steps: most search steps for the quotes of one job.
         accepted: kinds of differences that a ``normalised`` quote may have.
         clock: for the trace only; no result depends on it.
     """
@@ -61,7 +60,6 @@ class CitationBuilder:
         runs: Runs,
         replay: Replay,
         files: RunFiles,
-        quote_steps: int,
         accepted: AbstractSet[str],
         clock: Callable[[], float],
     ) -> None:
@@ -69,7 +67,6 @@ class CitationBuilder:
         self._runs = runs
         self._replay = replay
         self._files = files
-        self._quote_steps = quote_steps
         self._accepted = accepted
         self._clock = clock
 
@@ -176,7 +173,7 @@ class CitationBuilder:
             QuotedChunk.of(record.chunk_hash, record.text if is_intact else "")
             for record, is_intact in zip(records, intact, strict=True)
         ]
-        budget = SearchBudget(self._quote_steps, len(job.quotes))
+        budget = SearchBudget(STEPS_PER_JOB, len(job.quotes))
         return [
             _quote(quote, check_quote(quote.quote, quote.chunk_hash, chunks, budget, self._accepted))
             for quote in job.quotes

@@ -25,6 +25,8 @@ VERIFY_RUNS = "verify_runs"
 
 PAGE = 200
 """Number of runs whose pins are looked up at once."""
+RUNS_PER_CHECK = 5 * PAGE
+"""Runs of one scheduled check, those checked longest ago first: the next check goes on where it ended."""
 
 _LOST = ("edited", "missing")
 
@@ -125,7 +127,7 @@ def scheduled(settings: Settings) -> Callable[[DriftCheck], dict[str, Any]]:
     caller = watcher(settings)
 
     def check(drift: DriftCheck) -> dict[str, Any]:
-        checked = drift.due(caller, settings.verify.batch)
+        checked = drift.due(caller, RUNS_PER_CHECK)
         return {
             "schema_version": SCHEMA_VERSION,
             "checked": len(checked),

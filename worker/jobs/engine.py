@@ -122,7 +122,7 @@ class Engine:
         recording = Recording(runs)
         embedder, model = make_embedder(settings.embedder), make_model(settings.language_model)
         self._side_calls = SideCalls()
-        transforms = Transforms(settings, model, self._side_calls)
+        transforms = Transforms(model, self._side_calls)
         filled = compared_with(embedder, settings, self._database)
         embeddings = QueryEmbeddings(embedder, self._side_calls, filled, settings.embedder.usual_similarities)
         prices = settings.price_table()
@@ -139,8 +139,8 @@ class Engine:
         )
         self.replay = Replay(corpora, runs, recording, clock)
         self.files = RunFiles(runs, Artifacts(settings.artifacts))
-        self.accepted, steps = settings.citations.accepted, settings.limits.max_quote_steps
-        self.citing = CitationBuilder(corpora, runs, self.replay, self.files, steps, self.accepted, clock)
+        self.accepted = settings.citations.accepted
+        self.citing = CitationBuilder(corpora, runs, self.replay, self.files, self.accepted, clock)
         self.verifying = DriftCheck(Checks(self._database), self.replay)
         judgements = Judgements(self._database)
         self.feedback = Feedback(corpora, runs, judgements, settings.hybrid, clock)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from worker.settings import Settings
     from worker.settings.serving import TokenSettings
 
+LEEWAY_SECONDS = 5
+"""Tolerated difference between the clocks of who signs a token and of who checks it; NTP keeps them closer."""
 _BOUND_CLAIMS = ["exp", "aud", "task", "jti", "args_sha256"]
 
 
@@ -195,7 +197,7 @@ def _decode(token: str, settings: Settings) -> dict[str, Any]:
             key,
             algorithms=list(rules.algorithms),
             audience=rules.audience,
-            leeway=rules.leeway_seconds,
+            leeway=LEEWAY_SECONDS,
             options={"require": _BOUND_CLAIMS},
         )
     except jwt.ExpiredSignatureError:
@@ -211,7 +213,7 @@ def _decode(token: str, settings: Settings) -> dict[str, Any]:
 
 def _refuse_long_lived(claims: Mapping[str, Any], rules: TokenSettings) -> None:
     """Refuse a token whose lifetime exceeds the maximum; it does not count as forged, because a known key signed it."""
-    if int(claims["exp"]) - time.time() > rules.max_token_seconds + rules.leeway_seconds:
+    if int(claims["exp"]) - time.time() > rules.max_token_seconds + LEEWAY_SECONDS:
         raise NotAuthorised(
             f"principal_token: its exp is further ahead than max_token_seconds ({rules.max_token_seconds})"
         )

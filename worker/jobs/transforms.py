@@ -9,7 +9,7 @@ from retrieval_client.errors import InvalidJob
 from worker.adapters.providers.language_model import Prompt
 from worker.core.prompting.costs import unbilled
 from worker.core.text.glossary import Glossary
-from worker.core.text.keywords import EXTRACTORS
+from worker.core.text.keywords import auto
 from worker.settings import read_glossary
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from worker.core.prompting.costs import Paid
     from worker.core.time_budget import TimeBudget
     from worker.jobs.side_calls import SideCalls
-    from worker.settings import Settings
 
 LONGEST = 1000
 """Most characters of a query that a model worded; the rest is cut off."""
@@ -51,7 +50,6 @@ class Transforms:
     """Transformations of one process.
 
     Args:
-        settings: the worker's settings.
         model: rewords queries; None: no job may use it.
         side_calls: runs the extraction of keywords, which is optional.
 
@@ -59,10 +57,9 @@ class Transforms:
         SettingsError: the glossary can't be read.
     """
 
-    def __init__(self, settings: Settings, model: LanguageModel | None, side_calls: SideCalls) -> None:
-        self._glossary = Glossary(read_glossary(settings.hybrid.glossary))
+    def __init__(self, model: LanguageModel | None, side_calls: SideCalls) -> None:
+        self._glossary = Glossary(read_glossary())
         self._model = model
-        self._extractor = settings.hybrid.extractor
         self._side_calls = side_calls
 
     def apply(self, name: str, query: str, paid: Paid = unbilled) -> TransformedQuery:
@@ -82,8 +79,7 @@ class Transforms:
         """Return the keywords of a context, or the error of their extraction."""
         if not context:
             return []
-        extract = EXTRACTORS[self._extractor]
-        return self._side_calls.start(lambda _: extract(context)).outcome(unbilled, budget.share())
+        return self._side_calls.start(lambda _: auto(context)).outcome(unbilled, budget.share())
 
     def _reworded(self, query: str, paid: Paid) -> TransformedQuery:
         if self._model is None:

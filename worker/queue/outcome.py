@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 log = logs.logger("worker.tasks")
 
 _LEAST_PAUSE_SECONDS = 0.001
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.5, 30.0
+"""Pauses before a job is tried again: each twice the one before, and the longest is what an outage's end may cost."""
 
 _MODULES = {task.name: import_module(task.module) for task in TASKS} | {VERIFY_RUNS: drift}
 """Module of each task by name; see `contract.registry.Task.module`."""
@@ -171,11 +173,10 @@ def _retry_or_failure(job: DeliveredJob, error: Unavailable, settings: Settings)
 
     Their sum is sent with the job: a sender can thereby shorten its remaining time, never extend it.
     """
-    rules = settings.worker
-    seconds_left = rules.max_outage_seconds - job.pauses
+    seconds_left = settings.worker.max_outage_seconds - job.pauses
     if seconds_left < _LEAST_PAUSE_SECONDS:
         return Outcome("FAILURE", error)
-    pause = min(rules.retry_backoff_max_seconds, rules.retry_backoff_seconds * 2.0 ** min(job.retries, 30))
+    pause = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** min(job.retries, 30))
     # Jitter, so that a thousand jobs are not retried at the same instant; no result depends on it.
     return Outcome("RETRY", error, min(seconds_left, pause * random.uniform(0.5, 1.0)))  # noqa: S311 -- not a secret
 

@@ -11,6 +11,7 @@ from retrieval_client.errors import RetrievalError
 from worker.adapters import logs
 from worker.jobs import top_k
 from worker.jobs.context import check_job
+from worker.queue.processes.table import BUNDLE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,9 +82,9 @@ class AnsweredTogether:
         ]
         if len(prepared) <= 1:
             return []
-        rules = self._settings.worker
         # All of them together take at most half the time of one job.
-        seconds = min(_PATIENCE * rules.bundle_ms / 1000, rules.soft_time_limit_seconds / 2 / len(prepared))
+        half_seconds = self._settings.worker.soft_time_limit_seconds / 2
+        seconds = min(_PATIENCE * BUNDLE_SECONDS, half_seconds / len(prepared))
         answers = retrieval.answer_each([search for *_, search in prepared], seconds)
         return [
             (task_id, checked, answer)

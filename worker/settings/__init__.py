@@ -73,8 +73,7 @@ class Settings(BaseSettings):
         corpora: Searchable tables, by name. The first one is the default of a job without `corpus`.
         search: Nearest-neighbour search.
         calibration: Measured search widths, by corpus: `calibration.toml` beside the settings file, written by
-            `retrieval-worker calibrate`. They replace `search.ef_search_min` and `search.ef_search_rows` for that
-            corpus.
+            `retrieval-worker calibrate`, in place of a thousandth of the corpus's rows, at least 100.
         pool: Connections.
         standby: The read replica.
         worker: Celery.
@@ -167,7 +166,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _searched_together_have_one_size(self) -> Settings:
         together = {f"modes.{name}.corpora": [*mode.corpora] for name, mode in self.modes.items()}
-        together["hybrid.searches"] = [search.corpus for search in self.hybrid.searches]
+        together["hybrid.searches"] = [*self.hybrid.searches]
         for name, corpora in together.items():
             sizes = {corpus: self.corpora[corpus].dimensions for corpus in corpora if corpus in self.corpora}
             smallest, largest = (chosen(sizes, key=sizes.__getitem__, default="") for chosen in (min, max))
@@ -255,23 +254,20 @@ def load(path: Path | None = None) -> Settings:
     return from_values(_read(path))
 
 
-def read_glossary(name: str) -> dict[str, list[str]]:
-    """Read the glossary that `hybrid.glossary` names: beside the settings file, else the shipped one; empty if unset.
+def read_glossary() -> dict[str, list[str]]:
+    """Read the terms of `transform: glossary`: `glossary.toml` beside the settings file, else the shipped one.
 
     Raises:
         SettingsError: it can't be read, or isn't a table of lists of words.
     """
-    if not name:
-        return {}
+    beside = _settings_file().parent / _GLOSSARY
     try:
-        beside = _settings_file().parent / name
-        return _Glossary.validate_python(_toml(beside if beside.exists() else config_folder() / name))
+        return _Glossary.validate_python(_toml(beside if beside.exists() else config_folder() / _GLOSSARY))
     except ValidationError as error:
-        raise SettingsError(f"the setting hybrid.glossary, {name}: {_describe(error)}") from None
-    except SettingsError as error:
-        raise SettingsError(f"the setting hybrid.glossary: {error.message}") from None
+        raise SettingsError(f"settings file {beside}: {_describe(error)}") from None
 
 
+_GLOSSARY = "glossary.toml"
 _Glossary = TypeAdapter(dict[str, list[str]])
 
 

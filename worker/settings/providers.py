@@ -84,7 +84,6 @@ BaseURL = Annotated[str, _service("http://localhost:8000/v1")]
 RerankURL = Annotated[str, _service("http://localhost:8081/rerank")]
 JMESPath = Annotated[str, StringConstraints(max_length=2000), AfterValidator(_expression)]
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]+$"), AfterValidator(_sendable)]
-MaxBytes = Annotated[int, Field(ge=1000, le=100_000_000)]
 HeaderValue = Annotated[SecretStr, BeforeValidator(_from_environment), AfterValidator(_printable)]
 
 
@@ -114,17 +113,12 @@ class ServerSettings(Section):
         api_key: API key, sent as `Authorization: Bearer`. Set it in the environment.
         timeout_seconds: Time for one call with its retries, up to the last byte. A longer `Retry-After` makes the job
             `Unavailable` at once. Keep it below `worker.soft_time_limit_seconds`.
-        max_retries: Retries after 429, 5xx and lost connections, within the time.
-        max_bytes: Most bytes of a response, compressed and decompressed. A longer one is `Unavailable`; redirects are
-            not followed.
     """
 
     model_config = ConfigDict(json_schema_extra=_own_first)
 
     api_key: SecretStr | None = None
     timeout_seconds: Seconds = 30.0
-    max_retries: int = Field(2, ge=0, le=10)
-    max_bytes: MaxBytes = 20_000_000
 
 
 class EmbedderSettings(ServerSettings):
@@ -147,7 +141,6 @@ class EmbedderSettings(ServerSettings):
         version: Change it when the same model returns other embeddings.
         base_url: URL of the server.
         send_dimensions: Request the corpus's `dimensions`. `false` for a server that refuses the field.
-        batch_size: Texts per request.
     """
 
     kind: Literal["lexical", "local", "openai", "none"] = "lexical"
@@ -159,7 +152,6 @@ class EmbedderSettings(ServerSettings):
     version: str = "1"
     base_url: BaseURL = OPENAI
     send_dimensions: bool = True
-    batch_size: int = Field(64, ge=1, le=2048)
 
     @property
     def usual_similarities(self) -> float | None:
@@ -266,8 +258,6 @@ class RemoteSettings(Section):
             variable.
         items: JMESPath of the list of results; `@`: the response itself.
         fields: Parts of a result.
-        max_items: Most results; a smaller `k` of the job counts.
-        max_bytes: Most bytes of a response, compressed and decompressed.
         timeout_seconds: Time from resolving the host to the last byte.
         allow_private: Private hosts, addresses and networks that may be queried: `["search.internal", "10.1.0.0/16"]`.
     """
@@ -277,8 +267,6 @@ class RemoteSettings(Section):
     headers: dict[HeaderName, HeaderValue] = {}
     items: JMESPath = "@"
     fields: RemoteFields = RemoteFields()
-    max_items: int = Field(5, ge=1, le=50)
-    max_bytes: MaxBytes = 1_000_000
     timeout_seconds: Seconds = 5.0
     allow_private: list[str] = []
 

@@ -9,72 +9,42 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from retrieval_client.contract.base import LegName
 from worker.core.prompting.conversation import SHARE
 from worker.core.ranking.fusion import DEPTH, PRIMARY_WEIGHT, SPARSE_WEIGHT
-from worker.core.text.keywords import EXTRACTORS
 from worker.settings.base import Seconds, Section
 
 FusionName = Literal["similarity", "rrf", "weighted"]
 Weights = dict[LegName, Annotated[float, Field(ge=0, le=1_000_000)]]
 
 
-class DefaultSearch(Section):
-    """A corpus that a hybrid retrieval searches by default.
-
-    Attributes:
-        corpus: Name of a corpus.
-        top_k: Chunks of it.
-    """
-
-    corpus: str
-    top_k: int = Field(5, ge=1, le=50)
-
-
 class HybridSettings(Section):
     """Settings of `retrieve_hybrid`.
 
     Attributes:
-        searches: Corpora, and chunks of each, that a job without `searches` reads.
-        fetch: Fewest chunks that each leg fetches under `fusion: weighted`, which compares them by all legs' scores.
-        extra: By corpus: number of chunks beyond `top_k` that primary and sparse leg fetch otherwise. Default: 2.
-        extractor: Extractor of a context's keywords: `strudel` (patterns), `words` (prose), or `auto`: `strudel`, and
-            `words` of a context that has no pattern.
-        glossary: File of terms for `transform: glossary`, beside the settings file, else the shipped one. Empty: none.
+        searches: Corpus to its number of chunks, for a job without `searches`.
         deadline_seconds: Time for all legs of a job and their embeddings. A contextual leg that is late is left out.
         fusion: How the legs of a job without `fusion` are combined: `similarity`, `rrf` or `weighted`
             (docs/hybrid.md#fusion).
-        weights: Weights of the legs for `fusion: weighted`. `retrieval-worker tune` proposes others from feedback
-            (docs/runs.md#feedback). `contextual` without one: 0.4 or less, by how well the context fits the query
-            (docs/hybrid.md#fusion). The shipped ones were measured (docs/quality.md).
-        rrf_weights: Weights of the legs for `fusion: rrf`. Default: all equal.
+        weights: Weights of the legs for `hybrid.fusion`. `retrieval-worker tune` proposes some from feedback
+            (docs/runs.md#feedback). A leg without one, and a job with another fusion, has that fusion's own
+            (docs/hybrid.md#fusion), as measured (docs/quality.md).
     """
 
-    searches: list[DefaultSearch] = []
-    fetch: int = Field(DEPTH, ge=1, le=50)
-    extra: dict[str, Annotated[int, Field(ge=0, le=10)]] = {}
-    extractor: str = "auto"
-    glossary: str = "glossary.toml"
+    searches: dict[str, Annotated[int, Field(ge=1, le=50)]] = {}
     deadline_seconds: Seconds = 10.0
     fusion: FusionName = "weighted"
-    weights: Weights = {"primary": PRIMARY_WEIGHT, "sparse": SPARSE_WEIGHT}
-    rrf_weights: Weights = {}
+    weights: Weights = {}
 
     def weights_of(self, fusion: str) -> dict[str, float]:
         """Return the weights of the legs for jobs without weights; a missing leg has the method's own default."""
-        weights = {"weighted": self.weights, "rrf": self.rrf_weights}.get(fusion, {})
-        return {str(leg): weight for leg, weight in weights.items()}
+        own = {"primary": PRIMARY_WEIGHT, "sparse": SPARSE_WEIGHT} if fusion == "weighted" else {}
+        weights = self.weights if fusion == self.fusion != "similarity" else {}
+        return own | {str(leg): weight for leg, weight in weights.items()}
 
-    @field_validator("weights", "rrf_weights")
+    @field_validator("weights")
     @classmethod
     def _weigh_something(cls, weights: Weights) -> Weights:
         if all(weights.get(leg) == 0 for leg in ("primary", "sparse")):
             raise ValueError("expected more than 0 for primary or sparse: contextual only widens them")
         return weights
-
-    @field_validator("extractor")
-    @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in EXTRACTORS:
-            raise ValueError(f"expected one of {', '.join(EXTRACTORS)}")
-        return name
 
 
 class LegSettings(Section):
@@ -83,7 +53,7 @@ class LegSettings(Section):
     Attributes:
         kind: `dense`: by embeddings. `sparse`: by full text.
         of: Text that it searches for.
-        weight: Weight in the fusion; `hybrid.weights` and `hybrid.rrf_weights` are of `retrieve_hybrid` alone. Default:
+        weight: Weight in the fusion; `hybrid.weights` are of `retrieve_hybrid` alone. Default:
             1 for `rrf`; for `weighted` 0.7 for the question's own embedding, 0.3 for full text, 0.4 for others, for
             `context` less where it does not fit the question.
     """

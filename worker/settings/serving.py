@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from worker.core.citations.budget import STEPS_PER_JOB
 from worker.core.citations.quoting.differences import ACCEPTED, KINDS, NEVER_ACCEPTED
 from worker.core.shape import MAX_MESSAGE, MAX_VALUES, Bounds
 from worker.model import DIMENSIONS
@@ -43,13 +42,11 @@ class TokenSettings(Section):
         algorithms: Accepted algorithms: `HS256`, `RS256`, `EdDSA`. Choose RS256 or EdDSA if the worker must not be able
             to sign.
         audience: Expected `aud` of a token. Change it if several workers share keys but not permissions.
-        leeway_seconds: Tolerated difference between clocks.
         max_token_seconds: Maximum time from now to a token's `exp`; beyond it the job fails as `NotAuthorised`.
     """
 
     algorithms: list[Literal["HS256", "RS256", "EdDSA"]] = Field(["HS256"], min_length=1)
     audience: str = "retrieval-worker"
-    leeway_seconds: int = Field(5, ge=0, le=300)
     max_token_seconds: int = Field(86_400, ge=1)
 
 
@@ -195,30 +192,18 @@ class CorpusSettings(Section):
 
 
 class SearchSettings(Section):
-    """Trade-off of search between time and recall, and the ranking of full-text search.
+    """Trade-off of search between time and recall.
 
     Attributes:
         over_fetch: Candidates that the index returns before exact ordering. More: better recall, slower. A job for more
             than half as many gets the next multiple.
         exact_rows: Corpora up to this size are always searched exactly.
-        narrow_factor: With a table of documents: search exactly if the caller's visible rows are fewer than this ×
-            √(rows of the corpus).
-        ef_search_min: Least `hnsw.ef_search`. An answer that may have missed its neighbourhood is searched again, four
-            times as wide.
-        ef_search_rows: `hnsw.ef_search` is the corpus' rows divided by this, from `search.ef_search_min` to 1000.
-            Lower: better recall, slower.
         statement_timeout_seconds: Longer statements are cancelled, and the job fails as `TimedOut`.
-        ranked_chunks: Most chunks that full-text search is expected to rank, by the statistics. Words that are too
-            common are not searched where rarer ones are there (docs/full-text.md#statistics).
     """
 
     over_fetch: int = Field(30, ge=15, le=1000)
     exact_rows: int = Field(2000, ge=0)
-    narrow_factor: float = Field(15.0, ge=0)
-    ef_search_min: int = Field(100, ge=15, le=1000)
-    ef_search_rows: int = Field(1000, ge=1)
     statement_timeout_seconds: Seconds = 20.0
-    ranked_chunks: int = Field(20_000, ge=1)
 
 
 class CalibratedWidth(Section):
@@ -261,11 +246,9 @@ class PoolSettings(Section):
 
     Attributes:
         max_size: Most connections of one process. A prefork process runs one job at a time and uses one.
-        timeout_seconds: Time for which a job waits for a connection.
     """
 
     max_size: int = Field(4, ge=1, le=64)
-    timeout_seconds: Seconds = 5.0
 
 
 class StandbySettings(Section):
@@ -303,40 +286,30 @@ class WorkerSettings(Section):
         bundle: Largest number of waiting `retrieve_top_k` jobs that a process gets at a time
             (docs/scaling.md#bundles). `1`: none.
         fair: Whether callers take turns (docs/scaling.md#turns). `false`: jobs run in the order of the queue.
-        bundle_ms: Time that a bundle should take at most, in milliseconds, by the time that jobs took so far.
         soft_time_limit_seconds: A job that runs longer fails as `TimedOut`. Must be less than
-            `worker.time_limit_seconds`.
+            `worker.time_limit_seconds`. After SIGQUIT running jobs have half of it (docs/operations.md#stop).
         time_limit_seconds: The process of a job that runs longer is killed, and the job fails as `TimedOut`.
         result_expires_seconds: Time for which Redis keeps a result. Shorter where Redis is small.
         max_outage_seconds: Time for which a job is retried while Postgres, Redis or a provider is unavailable, by the
             sum of its pauses; then it fails as `Unavailable`. `0`: no retry. Longer than your longest failover.
-        retry_backoff_seconds: First pause; it doubles each time, times a random factor of 0.5 to 1.
-        retry_backoff_max_seconds: Longest pause.
         max_deliveries: Deliveries of a message whose job kills its process; after them it is dead-lettered and fails as
             `DeadLettered`.
         allow_callbacks: Accept messages that name further tasks: `link`, `link_error`, chains, chords.
         dead_letters: Dead letters kept per queue; the oldest are deleted first (docs/dead-letters.md).
-        send_task_events: Send the events that Flower needs. `false` saves CPU per job.
         remote_control: Commands of Celery's remote control that workers accept besides inspection and pool size
             (docs/redis.md).
-        soft_shutdown_seconds: Time for running jobs to finish after SIGQUIT (docs/operations.md#stop).
     """
 
     bundle: int = Field(8, ge=1, le=64)
     fair: bool = True
-    bundle_ms: float = Field(50.0, gt=0, le=1000)
     soft_time_limit_seconds: int = Field(60, ge=1)
     time_limit_seconds: int = Field(90, ge=1)
     result_expires_seconds: int = Field(3600, ge=1)
     max_outage_seconds: float = Field(300.0, ge=0, le=86_400)
-    retry_backoff_seconds: Seconds = 0.5
-    retry_backoff_max_seconds: Seconds = 30.0
     max_deliveries: int = Field(5, ge=1, le=1000)
     allow_callbacks: bool = False
     dead_letters: int = Field(10_000, ge=1)
-    send_task_events: bool = True
     remote_control: list[ControlCommand] = []
-    soft_shutdown_seconds: float = Field(30.0, ge=0)
 
     @model_validator(mode="before")
     @classmethod
@@ -362,12 +335,9 @@ class Limits(Section):
         max_message: Bytes of a message; a longer one is not parsed. By default a string has at most 1,000,000
             characters, a list 10,000 items, a message 500,000 commas, colons and brackets, braces twice; with twice as
             many bytes, twice as many. Raise `proto-max-bulk-len` of Redis with it.
-        max_quote_steps: Work of checking the quotes of one `build_citations` job, in steps of about 0.1 µs. Each quote
-            gets an equal share of what is left; one that needs more is `not_checked`.
     """
 
     max_message: int = Field(MAX_MESSAGE, ge=65_536)
-    max_quote_steps: int = Field(STEPS_PER_JOB, ge=1_000)
 
     @property
     def bounds(self) -> Bounds:
@@ -434,13 +404,11 @@ class VerifySettings(Section):
 
     Attributes:
         every_minutes: Interval of the checks that `celery beat` starts; `0`: no checks.
-        batch: Runs per check, those checked longest ago first.
         principal: Claims that the check runs with. They must be able to see all recorded chunks: hidden ones count as
             missing.
     """
 
     every_minutes: float = Field(0, ge=0, le=100_000)
-    batch: int = Field(1000, ge=1, le=100_000)
     principal: dict[str, str | int | bool | list[str]] = {}
 
 

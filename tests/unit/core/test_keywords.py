@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.timing import seconds
 
 from worker.core.text.glossary import Glossary
-from worker.core.text.keywords import EXTRACTORS, MOST, strudel, words
+from worker.core.text.keywords import MOST, auto, strudel, words
 from worker.core.text.words import folded
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ PIECES = [
     "4",
 ]
 codes = st.lists(st.sampled_from(PIECES), max_size=40).map("".join) | st.text(max_size=40)
-extractors = pytest.mark.parametrize("extract", EXTRACTORS.values(), ids=EXTRACTORS.keys())
+extractors = pytest.mark.parametrize("extract", [auto, strudel, words])
 
 
 # --- strudel ------------------------------------------------------------------------------------

@@ -81,6 +81,8 @@ _CANCEL_SECONDS = 2.0
 _LIFETIME_SECONDS = 3600.0
 _QUESTION_SECONDS = 30.0
 _QUESTION_LIMIT = b"SELECT set_config('statement_timeout', '%d', false)" % (1000 * _QUESTION_SECONDS)
+_CONNECTION_SECONDS = 5.0
+"""Time for which a job waits for a connection: its process has enough of them, so it waits for Postgres alone."""
 _RECONNECT_SECONDS = 2.0
 _READ_ONLY = ("transaction_read_only", "on")
 _SELECT = sql.SQL("SELECT ")
@@ -146,7 +148,7 @@ class Database:
             connection_class=PatientConnection,
             min_size=1,
             max_size=settings.pool.max_size,
-            timeout=settings.pool.timeout_seconds,
+            timeout=_CONNECTION_SECONDS,
             max_lifetime=lifetime_seconds,
             num_workers=1,
             # Then the next job connects at once. The pool's own pauses would double for five minutes.

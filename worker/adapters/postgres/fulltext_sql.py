@@ -53,6 +53,12 @@ _HEADING_WEIGHT = 3.0
 _FILL_WORDS = sql.Literal(2)
 """Least words of a query that is answered by chunks with any of them where fewer chunks than wanted have all."""
 
+RANKED_CHUNKS = 20_000
+"""Most chunks that a search is expected to rank, by the statistics: each takes 6.5 µs under policies (floors.md).
+
+Words that are too common are not searched where rarer ones are there.
+"""
+
 STATE = 7
 """Columns of `best_matching` that describe the search and its ranking; a chunk's columns follow them."""
 
@@ -442,7 +448,7 @@ def _asked(corpus: Statements, few: sql.Composable) -> sql.Composable:
         operands=sql.Literal(_OPERANDS),
         statistics=statistics,
         chunks_with_term=sql.SQL(_CHUNKS_WITH_TERM if known else "0::bigint"),
-        ranked_chunks=sql.Literal(corpus.search.ranked_chunks),
+        ranked_chunks=sql.Literal(RANKED_CHUNKS),
         fill_words=_FILL_WORDS,
         few_rows=sql.Literal(FEW_ROWS_SETTING),
         few=few,

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from worker.settings.providers import EmbedderSettings
 
 
+BATCH_SIZE = 32
+"""Texts of one request: as many as Text Embeddings Inference takes by default; other servers take more."""
+
+
 class Embedder(Protocol):
     """An embedder of texts.
 
@@ -108,9 +112,10 @@ class OpenAIEmbedder:
             Unavailable: it did not answer, or not with one vector per text.
         """
         del is_query  # the API has no place for it
-        size = self._settings.batch_size
         budget = TimeBudget(math.inf if seconds is None else seconds, time.monotonic)
-        batches = [self._batch(texts[i : i + size], paid, budget, dimensions) for i in range(0, len(texts), size)]
+        batches = [
+            self._batch(texts[i : i + BATCH_SIZE], paid, budget, dimensions) for i in range(0, len(texts), BATCH_SIZE)
+        ]
         return np.concatenate(batches) if batches else np.zeros((0, dimensions), dtype=np.float32)
 
     def _batch(self, texts: Sequence[str], paid: Paid, budget: TimeBudget, dimensions: int) -> NDArray[np.float32]:

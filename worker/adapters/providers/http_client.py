@@ -33,6 +33,12 @@ T = TypeVar("T")
 
 ELSEWHERE = "nothing is sent elsewhere; set the URL that it redirects to, if you trust it"
 MAX_REDIRECTS = 3
+MAX_BYTES = 20_000_000
+"""Most bytes of a provider's response, compressed and decompressed: twice 32 embeddings of 16,000 numbers as JSON."""
+REMOTE_BYTES = 1_000_000
+"""Most bytes of a remote source's response: twenty times the longest five results that are kept."""
+RETRIES = 2
+"""Retries after 429, 5xx and lost connections, within the time of the call; the queue retries the job after them."""
 _PORTS = {"http": 80, "https": 443}
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0
 
@@ -88,7 +94,7 @@ class Server:
 
     async def _try(self, request: httpx.Request, patience: float) -> httpx.Response:
         """Send a request until a server that is not busy answers, or the retries are used up."""
-        for retry in range(self._settings.max_retries):
+        for retry in range(RETRIES):
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2**retry) * random.uniform(0.5, 1.0)  # noqa: S311 -- no secret
             with contextlib.suppress(httpx.TransportError):
                 response = await self._send(request)
@@ -101,7 +107,7 @@ class Server:
         return await self._send(request)
 
     async def _send(self, request: httpx.Request) -> httpx.Response:
-        return await _read(await self._client.send(request, stream=True), self._settings.max_bytes)
+        return await _read(await self._client.send(request, stream=True), MAX_BYTES)
 
     def read(self, response: httpx.Response) -> Any:
         """Return the JSON of a response.
@@ -205,7 +211,7 @@ class Fetcher:
             for address in addresses:
                 with contextlib.suppress(httpx.ConnectError):
                     response = await transport.handle_async_request(_request(url, address, headers))
-                    return await _read(response, settings.max_bytes)
+                    return await _read(response, REMOTE_BYTES)
         raise UnusableResponse("could not be reached")
 
 

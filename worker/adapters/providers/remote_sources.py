@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 LONGEST = {"question": 1000, "title": 300, "url": 2000, "snippet": 2000, "metadata": 300}
 """Maximum characters of each part that is sent or kept."""
 
+MOST_RESULTS = 5
+"""Most results of a source: as many as a search takes of a corpus by default. A smaller ``k`` of the job counts."""
+
 _MOST_METADATA = 20
 
 
@@ -112,7 +115,7 @@ class _Service:
     def url(self, question: str, k: int) -> str:
         """Return the URL of a request; the question only becomes part of the query string."""
         words = quote(question[: LONGEST["question"]], safe="", errors="replace")
-        return self.settings.url.replace("{query}", words).replace("{k}", str(min(k, self.settings.max_items)))
+        return self.settings.url.replace("{query}", words).replace("{k}", str(min(k, MOST_RESULTS)))
 
     def read(self, content: bytes, k: int) -> RemoteResults:
         """Read the first results of a response.
@@ -128,7 +131,7 @@ class _Service:
         if not isinstance(items, list):
             raise UnusableResponse("answered no list of results where the settings say")
         # At most ``k``: each one costs time, and a service may ignore the requested number.
-        parsed_items = [self._source(item) for item in items[: min(k, self.settings.max_items)]]
+        parsed_items = [self._source(item) for item in items[: min(k, MOST_RESULTS)]]
         skipped = parsed_items.count(None)
         sources = tuple(source for source in parsed_items if source is not None)
         return RemoteResults(sources, (), {self.name: skipped} if skipped else {})

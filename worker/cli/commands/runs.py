@@ -325,9 +325,9 @@ def tune(
     if tuned.setting is None:
         write_text("no other weights are better")
         return
-    name = "rrf_weights" if tuned.method == "rrf" else "weights"
+    fusion = "" if tuned.method == settings.hybrid.fusion else f'fusion = "{tuned.method}"\n'
     weights = ", ".join(f"{leg} = {weight:g}" for leg, weight in tuned.setting.items())
-    write_text(f"in the settings, under [hybrid]:\n{name} = {{ {weights} }}")
+    write_text(f"in the settings, under [hybrid]:\n{fusion}weights = {{ {weights} }}")
     for profile in dict.fromkeys(mode.profile for mode in settings.modes.values()):
         legs = weighted_legs(settings.profiles[profile], tuned)
         if legs:

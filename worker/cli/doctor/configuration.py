@@ -35,7 +35,7 @@ def search_findings(settings: Settings) -> Iterator[Finding]:
             "hybrid.searches is empty: each retrieve_hybrid job without searches of its own fails. Name your corpora "
             "there",
         )
-    missing = [search.corpus for search in settings.hybrid.searches if search.corpus not in settings.corpora]
+    missing = [name for name in settings.hybrid.searches if name not in settings.corpora]
     if missing:
         yield Finding(
             "advice",
@@ -43,9 +43,6 @@ def search_findings(settings: Settings) -> Iterator[Finding]:
             f"hybrid.searches: there is no corpus {missing[0]}: each retrieve_hybrid job without searches of its own "
             "fails. Name yours there",
         )
-    stray = [name for name in settings.hybrid.extra if name not in settings.corpora]
-    if stray and "extra" in settings.hybrid.model_fields_set:
-        yield Finding("advice", "hybrid", f"hybrid.extra: there is no corpus {stray[0]}: name yours, or remove it")
 
 
 def time_limit_findings(settings: Settings) -> Iterator[Finding]:

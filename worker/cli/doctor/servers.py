@@ -15,6 +15,7 @@ from worker.adapters.postgres.replication import LAG, check_standby
 from worker.adapters.postgres.row_security import RECORDS
 from worker.adapters.postgres.sql import blocks
 from worker.cli.doctor.corpora import corpus_findings
+from worker.jobs.principal import LEEWAY_SECONDS
 from worker.queue.overview import Overview
 from worker.settings.serving import QUEUES
 
@@ -98,8 +99,7 @@ def clock_findings(settings: Settings, clock: Callable[[], float]) -> Iterator[F
     server_time = redis_time(settings.broker_url)
     if server_time is not None:
         late["Redis"] = server_time - clock()
-    tolerance = max(2, settings.principal.token.leeway_seconds)
-    wrong = {name: seconds for name, seconds in late.items() if abs(seconds) > tolerance}
+    wrong = {name: seconds for name, seconds in late.items() if abs(seconds) > LEEWAY_SECONDS}
     if wrong:
         seconds = max(wrong.values(), key=abs)
         yield Finding(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 STEPS_PER_JOB = 100_000_000
-"""Default of `limits.max_quote_steps`: about fifteen seconds of the slowest searches known."""
+"""Steps for the quotes of one job: about fifteen seconds of the slowest searches known, a quarter of its time limit."""
 
 
 class BudgetSpentError(Exception):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from worker.core.text.words import STOP_WORDS, WORD, folded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
 MOST = 10
 """Most keywords of one text: more would outweigh the query that they are added to."""
@@ -62,10 +62,6 @@ def auto(text: str) -> list[str]:
     (['bd'], ['ribbon', 'came', 'cold'], [])
     """
     return strudel(text) or words(_COMMENT.sub("", text))
-
-
-EXTRACTORS: Mapping[str, Callable[[str], list[str]]] = {"auto": auto, "strudel": strudel, "words": words}
-"""Extractors by their name in settings; each takes a text and returns at most ten keywords, each once."""
 
 
 def _captured(pattern: re.Pattern[str], text: str) -> Iterator[str]:

@@ -33,13 +33,13 @@ MOST_CHANGES, CHANGE = 6, 80
 """Most changes of a kind that are listed, and most characters of each text of one."""
 
 
-def checked_quote(quote: str, text: str, steps: int = STEPS_PER_JOB, accepted: frozenset[str] = ACCEPTED) -> QuoteCheck:
+def checked_quote(quote: str, text: str, accepted: frozenset[str] = ACCEPTED) -> QuoteCheck:
     """Check a quote against one text.
 
     >>> checked_quote("It hums … 50 Hz", "It hums, not at 50 Hz.").left_out[0].text
     ', not at '
     """
-    finding = check_quote(quote, "", [QuotedChunk.of("", text)], SearchBudget(steps, 1), accepted)
+    finding = check_quote(quote, "", [QuotedChunk.of("", text)], SearchBudget(STEPS_PER_JOB, 1), accepted)
     return QuoteCheck.of(quote, finding, [""])
 
 

@@ -341,8 +341,7 @@ def quote(visit: Visit) -> Response:
     text, quoted = visit.fields.get("text", ""), visit.fields.get("quote", "")
     checked: SourceView | None = None
     if visit.is_post:
-        settings = visit.site.settings
-        quote_check = checked_quote(quoted, text, settings.limits.max_quote_steps, settings.citations.accepted)
+        quote_check = checked_quote(quoted, text, visit.site.settings.citations.accepted)
         checked = SourceView("", "", None, None, "", None, None, None, text, quote_check.verdict, (quote_check,))
     return visit.page("quote.html", text=text, quoted=quoted, checked=checked)
 

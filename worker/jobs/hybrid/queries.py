@@ -9,7 +9,7 @@ from retrieval_client.contract.base import LEGS, SCHEMA_VERSION
 from retrieval_client.contract.jobs import HybridSearch
 from retrieval_client.errors import InvalidJob, SettingsError
 from worker.core import degraded
-from worker.core.ranking.fusion import CONTRIBUTIONS
+from worker.core.ranking.fusion import CONTRIBUTIONS, DEPTH
 from worker.jobs.answer import filter_set
 from worker.jobs.search import LegRequest, SearchTarget
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from worker.jobs.corpora import Corpora
     from worker.model import FilterSet, Principal
     from worker.settings.searching import HybridSettings
-
-DEFAULT_EXTRA = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +132,7 @@ def corpus_queries(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettin
         InvalidJob: a corpus or a filter is unknown, or neither job nor settings name searches.
         SettingsError: the job names no corpora, and the settings name an unknown one.
     """
-    searches = job.searches or [HybridSearch(corpus=search.corpus, top_k=search.top_k) for search in settings.searches]
+    searches = job.searches or [HybridSearch(corpus=name, top_k=top_k) for name, top_k in settings.searches.items()]
     if not searches:
         raise InvalidJob("expected this field: the worker's setting hybrid.searches is empty", "searches")
     queries = []
@@ -145,10 +143,9 @@ def corpus_queries(job: RetrieveHybrid, corpora: Corpora, settings: HybridSettin
             )
         corpus = corpora.get(search.corpus, f"searches[{i}].corpus")
         filters = _filters(corpus, search, f"searches[{i}]")
-        # Merged by similarity, the numbers fetched are the legs' weights.
-        extra = settings.extra.get(corpus.name, DEFAULT_EXTRA)
+        # Merged by similarity, the numbers fetched are the legs' weights: half as many again, 7 for 5 and 4 for 3.
         k, weighted = search.clamped_top_k, (job.fusion or settings.fusion) == "weighted"
-        fetch, extra = (max(k, settings.fetch), 0) if weighted else (k, extra)
+        fetch, extra = (max(k, DEPTH), 0) if weighted else (k, k // 2)
         full_text = "legs" in job.model_fields_set or corpus.settings.columns.text_search is not None
         queries.append(CorpusQuery(search, SearchTarget(corpus, filters, fetch, extra, full_text)))
     return queries
@@ -163,13 +160,12 @@ def fusion_weights(
         InvalidJob: the method sums by weights, and all that count in a corpus are 0.
     """
     weights = settings.weights_of(fusion) | {str(leg): weight for leg, weight in (job.weights or {}).items()}
-    name = "rrf_weights" if fusion == "rrf" else "weights"
     for query in corpora if fusion in CONTRIBUTIONS else ():
         legs = [leg for leg in job.searching_legs if leg != "sparse" or query.target.full_text]
         if all(weights.get(leg) == 0 for leg in legs):
             raise InvalidJob(
                 f"expected more than 0 for one of the legs that search {query.name} ({', '.join(legs)}): the setting "
-                f"hybrid.{name} has 0 for those without one",
+                "hybrid.weights has 0 for those without one",
                 "weights",
             )
     return weights

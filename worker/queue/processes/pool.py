@@ -255,8 +255,7 @@ class Pool(BasePool):
     def _limits(self) -> Limits:
         """Limits of a process, by the command line and the settings."""
         most_jobs, most_memory = self.options.get("maxtasksperchild"), self.options.get("max_memory_per_child")
-        bundle_seconds = self.app.processes.settings.worker.bundle_ms / 1000
-        return Limits(self._soft_seconds, most_jobs or 0, most_memory or 0, self.app.processes.bundle, bundle_seconds)
+        return Limits(self._soft_seconds, most_jobs or 0, most_memory or 0, self.app.processes.bundle)
 
     # --- size ---------------------------------------------------------------------------------------
 

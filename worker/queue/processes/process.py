@@ -26,7 +26,7 @@ from worker.queue import codec, records
 from worker.queue.broker import dead_letters, inspection
 from worker.queue.broker.clock import ServerClock
 from worker.queue.broker.inspection import OUTAGE_HEADER, DelayedMessage, DeliveredJob, Refusal
-from worker.queue.processes.table import MOST_JOBS, State
+from worker.queue.processes.table import BUNDLE_SECONDS, MOST_JOBS, State
 from worker.queue.processes.waker import Waker
 from worker.queue.time_limit import Interruptible
 
@@ -62,14 +62,12 @@ class Limits(NamedTuple):
         most_jobs: jobs after which it exits; 0: none.
         most_memory: KiB of memory after which it exits; 0: none.
         bundle: most jobs of a claim.
-        bundle_seconds: longest time that a bundle may take, by the time that jobs took so far.
     """
 
     soft_seconds: float
     most_jobs: int
     most_memory: int
     bundle: int
-    bundle_seconds: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -388,7 +386,7 @@ class Process:
             return
         job_seconds = seconds / len(jobs)
         self._mean_seconds += (job_seconds - self._mean_seconds) * (_SMOOTHING if self._mean_seconds else 1.0)
-        limit = int(self._limits.bundle_seconds / self._mean_seconds)
+        limit = int(BUNDLE_SECONDS / self._mean_seconds)
         self._claim_limit = max(1, min(self._claim_limit, limit, MOST_JOBS))
 
     def _has_reached_limit(self) -> bool:

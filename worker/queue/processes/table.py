@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+BUNDLE_SECONDS = 0.05
+"""Longest time that a bundle should take, by the time that jobs took so far: a job of it waits for the others."""
 MOST_JOBS = 64
 """Most jobs that a process has at once."""
 

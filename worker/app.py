@@ -74,6 +74,7 @@ def celery_settings(settings: Settings) -> dict[str, Any]:
         "task_queues": [Queue(name, routing_key=name) for name in QUEUES],
         "task_routes": {"run_pipeline": {"queue": PIPELINE_QUEUE}},
         "beat_schedule": beat_schedule(settings),
+        "worker_send_task_events": True,  # Flower shows jobs by them, and an operator can disable them
         "worker_soft_shutdown_timeout": worker.soft_time_limit_seconds / 2,
         "worker_remote_control": list(worker.remote_control),
         "worker_cancel_long_running_tasks_on_connection_loss": True,  # Celery has none, and warns of False

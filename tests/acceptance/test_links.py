@@ -130,12 +130,7 @@ def test_postgres_is_used_again_soon_after_it_was_away(
 ) -> None:
     """However long it was away, the pool's pauses do not outlast it."""
     name = admin.info.dbname
-<<<<<<< HEAD
-    with start("--concurrency=1", POOL__TIMEOUT_SECONDS="0.5"):
-=======
-    environment = worker_environment()
-    with celery_worker(environment, worker_log, "--concurrency=1"):
->>>>>>> settings
+    with start("--concurrency=1"):
         assert_answered(client)
         admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")

@@ -241,17 +241,8 @@ def test_every_kind_of_pool_counts_in_a_folder_of_its_own(
 
 def test_every_try_of_a_job_counts(client: Client, admin: psycopg.Connection[Any], port: int, start: Start) -> None:
     """Postgres stays away: two tries are put off, the third is the job's failure."""
-<<<<<<< HEAD
     # An outage may last for longer than the first pause, and not as long as two.
-    pauses = {"WORKER__RETRY_BACKOFF_SECONDS": "0.1", "WORKER__MAX_OUTAGE_SECONDS": "0.12"}
-    with start("--concurrency=1", METRICS__PORT=str(port), POOL__TIMEOUT_SECONDS="0.3", **pauses):
-=======
-    environment = worker_environment(
-        METRICS__PORT=str(port),
-        WORKER__MAX_OUTAGE_SECONDS="0.6",  # more than the first pause, less than two
-    )
-    with celery_worker(environment, worker_log, "--concurrency=1"):
->>>>>>> settings
+    with start("--concurrency=1", METRICS__PORT=str(port), WORKER__MAX_OUTAGE_SECONDS="0.6"):
         admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
         with pytest.raises(Unavailable):

@@ -251,11 +251,7 @@ def test_a_job_whose_result_can_not_be_stored_goes_back(
 def test_celery_s_own_clients_work_as_ever(stack: Stack, client: Client, start: Start) -> None:
     """`inspect`, `ping`, revoke and events of a stock Celery app, beside a worker on this transport."""
     app = Celery(broker=stack.redis.url(0), backend=stack.redis.url(1), set_as_current=False)
-<<<<<<< HEAD
     with start("--concurrency=1"), contextlib.closing(app):
-=======
-    with celery_worker(worker_environment(), worker_log, "-E", "--concurrency=1"), contextlib.closing(app):
->>>>>>> settings
         seen: list[str] = []
         with app.connection_for_read() as connection:
             receiver = app.events.Receiver(connection, handlers={"*": lambda event: seen.append(event["type"])})

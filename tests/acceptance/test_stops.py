@@ -42,15 +42,8 @@ def test_a_worker_that_must_stop_soon_requeues_what_it_runs(
     start: Start,
     worker_log: Path,
 ) -> None:
-<<<<<<< HEAD
-    """After the seconds of its settings, or at once if it is asked again; uncounted, and nothing of it goes on."""
-    with start("--concurrency=2", WORKER__SOFT_SHUTDOWN_SECONDS="2") as worker:
-=======
     """After half of a time limit, or at once if it is asked again; uncounted, and nothing of it goes on."""
-    environment = worker_environment(WORKER__SOFT_TIME_LIMIT_SECONDS="10")
-    log = tmp_path / "first.log"
-    with celery_worker(environment, log, "--concurrency=2") as worker:
->>>>>>> settings
+    with start("--concurrency=2", WORKER__SOFT_TIME_LIMIT_SECONDS="10") as worker:
         ids = [client.enqueue(JOB) for _ in range(2)]
         wait_for(lambda: waiting_sessions(locked) == 2)
         processes = psutil.Process(worker.pid).children()
@@ -72,13 +65,8 @@ def test_a_worker_that_must_stop_soon_requeues_what_it_runs(
 def test_a_job_that_ends_in_time_is_answered(
     number: int, client: Client, broker: redis.Redis, locked: psycopg.Connection[Any], start: Start, worker_log: Path
 ) -> None:
-<<<<<<< HEAD
-    """SIGTERM waits for it, SIGQUIT gives it the seconds of the settings."""
-    with start("--concurrency=1") as worker:
-=======
     """SIGTERM waits for it, SIGQUIT half of its time limit."""
-    with celery_worker(worker_environment(), worker_log, "--concurrency=1") as worker:
->>>>>>> settings
+    with start("--concurrency=1") as worker:
         task_id = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(locked) == 1)
         worker.send_signal(number)

@@ -79,11 +79,7 @@ def test_every_event_is_sent_before_a_process_ends(
 ) -> None:
     """Events of a burst wait for each other, and for nothing once their process leaves; each is sent once."""
     with listening(stack) as (_, heard):
-<<<<<<< HEAD
         with start("--concurrency=1", "--max-tasks-per-child=100"):
-=======
-        with celery_worker(worker_environment(), worker_log, "-E", "--concurrency=1", "--max-tasks-per-child=100"):
->>>>>>> settings
             wait_for(lambda: heartbeats(heard))
             sent = [client.enqueue(JOB) for _ in range(300)]
             for task_id in sent:
@@ -101,12 +97,7 @@ def test_a_job_is_heard_of_and_counted_while_it_runs(
     stack: Stack, client: Client, locked: psycopg.Connection[Any], start: Start
 ) -> None:
     """Flower shows what may be stuck: its events do not wait for its end, and heartbeats count it."""
-<<<<<<< HEAD
     with listening(stack) as (_, heard), start("--concurrency=2", SEARCH__STATEMENT_TIMEOUT_SECONDS="50"):
-=======
-    environment = worker_environment(SEARCH__STATEMENT_TIMEOUT_SECONDS="50")
-    with listening(stack) as (_, heard), celery_worker(environment, worker_log, "-E", "--concurrency=2"):
->>>>>>> settings
         wait_for(lambda: (0, 0) in heartbeats(heard))
         task_id = client.enqueue(JOB)
         wait_for(lambda: waiting_sessions(locked) == 1)
@@ -123,11 +114,7 @@ def test_events_that_redis_refuses_cost_no_job(
 ) -> None:
     """They are sent later, once each; the log says so once."""
     others = ("&celery-task-meta-*", "&/0.celery.pidbox", "&/0.celeryev/worker.*")
-<<<<<<< HEAD
     with listening(stack) as (_, heard), start("--concurrency=1"):
-=======
-    with listening(stack) as (_, heard), celery_worker(worker_environment(), worker_log, "-E", "--concurrency=1"):
->>>>>>> settings
         wait_for(lambda: heartbeats(heard))
         broker.acl_log_reset()
         broker.execute_command("ACL SETUSER", "worker", "resetchannels", *others)
@@ -144,15 +131,8 @@ def test_events_that_redis_refuses_cost_no_job(
     assert len(log_events(worker_log, "events not sent")) == 1
 
 
-@pytest.mark.parametrize("at_start", [["-E"], []], ids=["on", "off"])
-def test_events_of_jobs_are_sent_while_they_are_wanted(
-<<<<<<< HEAD
-    stack: Stack, client: Client, start: Start, at_start: str
-=======
-    stack: Stack, client: Client, worker_environment: Environment, worker_log: Path, at_start: list[str]
->>>>>>> settings
-) -> None:
-    """A worker without them sends those of workers; remote control disables and enables them."""
+def test_events_of_jobs_are_sent_while_they_are_wanted(stack: Stack, client: Client, start: Start) -> None:
+    """Remote control disables and enables them; a worker without them sends those of workers."""
 
     def answered() -> str:
         task_id = client.enqueue(JOB)
@@ -166,11 +146,7 @@ def test_events_of_jobs_are_sent_while_they_are_wanted(
 
     enabled: set[str] = set()
     with listening(stack) as (app, heard):
-<<<<<<< HEAD
-        with start("--concurrency=1", WORKER__SEND_TASK_EVENTS=at_start):
-=======
-        with celery_worker(worker_environment(), worker_log, "--concurrency=1", *at_start):
->>>>>>> settings
+        with start("--concurrency=1"):
             wait_for(lambda: heartbeats(heard))
             app.control.disable_events(reply=True, timeout=60, limit=1)
             last = len(heartbeats(heard))
@@ -235,11 +211,7 @@ def test_a_job_waits_for_a_database_that_is_away(
 ) -> None:
     """Postgres gives no connections: the job is tried again with pauses, and answered once it is back."""
     name = admin.info.dbname
-<<<<<<< HEAD
-    with start("--concurrency=1", POOL__TIMEOUT_SECONDS="0.3", WORKER__RETRY_BACKOFF_SECONDS="0.2"):
-=======
-    with celery_worker(worker_environment(), worker_log, "--concurrency=1"):
->>>>>>> settings
+    with start("--concurrency=1"):
         client.call(JOB, timeout=180)
         admin.execute(f"ALTER DATABASE {name} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
@@ -254,11 +226,7 @@ def test_sessions_that_are_terminated_under_load_time_no_job_out(
     client: Client, admin: psycopg.Connection[Any], start: Start
 ) -> None:
     """Only what a time limit interrupted is `TimedOut`: a job whose session or query is ended runs again."""
-<<<<<<< HEAD
-    with start("--concurrency=2", WORKER__RETRY_BACKOFF_SECONDS="0.1"):
-=======
-    with celery_worker(worker_environment(), worker_log, "--concurrency=2"):
->>>>>>> settings
+    with start("--concurrency=2"):
         client.call(JOB, timeout=180)
         ids = []
 
@@ -280,16 +248,7 @@ def test_a_database_that_stays_away_ends_in_unavailable(
     client: Client, admin: psycopg.Connection[Any], start: Start, worker_log: Path
 ) -> None:
     """After `max_outage_seconds` a job fails as `Unavailable`, and the worker lives."""
-<<<<<<< HEAD
-    with start(
-        "--concurrency=1",
-        POOL__TIMEOUT_SECONDS="0.3",
-        WORKER__RETRY_BACKOFF_SECONDS="0.1",
-        WORKER__MAX_OUTAGE_SECONDS="0.2",
-    ):
-=======
-    with celery_worker(worker_environment(WORKER__MAX_OUTAGE_SECONDS="2"), worker_log, "--concurrency=1"):
->>>>>>> settings
+    with start("--concurrency=1", WORKER__MAX_OUTAGE_SECONDS="2"):
         admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT 0")
         admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'retrieval_worker'")
         with pytest.raises(Unavailable, match="Postgres"):

@@ -15,8 +15,8 @@ The modules, each importing only from those before it:
 - `hash_vectors`: test vectors of the chunk hash.
 - `core.citations.quoting.differences`: the kinds of differences.
 
-A new task is one line in `contract.registry.TASKS`, sentences in `rules.RULES` if its fields depend on each other, and an
-`example` of its job and of its answer, in their types.
+A new task is one line in `contract.registry.TASKS`, sentences in `rules.RULES` if its fields depend on each other, and
+an `example` of its job and of its answer, in their types.
 """
 
 from __future__ import annotations

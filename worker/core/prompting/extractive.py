@@ -208,16 +208,16 @@ def _repeats(sentence: _Sentence, quoted: Sequence[_Sentence]) -> bool:
 def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]:
     """Return the sentences with their scores, best first."""
     asked_codes = codes(question)
-    by_source = [[*_sentences(i, one.source, asked_codes)] for i, one in enumerate(sources)]
+    by_source = [[*_sentences(i, labelled.source, asked_codes)] for i, labelled in enumerate(sources)]
     contents = [sentence.terms for sentences in by_source for sentence in sentences]
     asked = {*search_terms(question), *("".join(code.pieces) for code in asked_codes)}
     weights = idf(sorted(asked), [*contents, *[frozenset[str]()] * UNSEEN_SENTENCES])
     # What names none of the question's codes is about something else, where other sources name one.
-    naming = [i for i, one in enumerate(sources) if named(whole_text(one.source), asked_codes)] or range(len(sources))
+    naming = [i for i, labelled in enumerate(sources) if named(whole_text(labelled.source), asked_codes)]
     ranked = [
         sentence
-        for sentences, one in ((by_source[i], sources[i]) for i in naming)
-        for sentence in _scored(sentences, _heading(one.source), weights)
+        for i in naming or range(len(sources))
+        for sentence in _scored(by_source[i], _heading(sources[i].source), weights)
         if _says_enough(sentence)
     ]
     return sorted(ranked, key=lambda sentence: (-sentence.score, sentence.source, sentence.place))

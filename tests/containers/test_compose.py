@@ -203,7 +203,7 @@ def test_killed_worker(site: Site, client: Client) -> None:
 
 @pytest.mark.parametrize("service", ["redis", "postgres"])
 def test_killed_server(site: Site, client: Client, service: str) -> None:
-    """What Redis has acknowledged, running or waiting, is there after its kill; jobs wait while Postgres is away."""
+    """Jobs that Redis acknowledged, running or waiting, are there after its kill; those of Postgres wait for it."""
     (container,) = site.containers(service)
     with jobs_running(site, client, workers=1) as sent:
         site.kill(container)

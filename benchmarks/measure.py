@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import statistics
 import time
@@ -37,7 +38,7 @@ class Variant:
     """A way to search.
 
     Attributes:
-        name: ``""`` for the shipped settings, ``exact``, or the setting that differs (``over_fetch=30``).
+        name: ``""`` for the shipped settings, ``exact``, or the setting that differs (``ef_search=200``).
         corpus: searches that way.
         exact: ask for exact search.
     """
@@ -258,8 +259,8 @@ def over_vector(on: Stage) -> Variant:
     """Searched by the index over vector, which the stage has as well."""
     (size,) = on.admin.execute("SELECT pg_size_pretty(pg_relation_size('document_chunks_vector_idx'))").fetchone()
     print(f"index over halfvec: {on.versions['index']}, over vector: {size}\n")
-    settings = on.settings.corpora[CORPUS].model_copy(update={"index": "vector"})
-    return Variant("vector", Corpus(CORPUS, settings, on.settings.search, on.database.types[CORPUS]))
+    types = dataclasses.replace(on.database.types[CORPUS], indexed=frozenset({"vector"}))
+    return Variant("vector", Corpus(CORPUS, on.settings.corpora[CORPUS], on.settings.search, types))
 
 
 def _name(change: Mapping[str, float]) -> str:

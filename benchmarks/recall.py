@@ -153,8 +153,6 @@ Examples:
 
   python -m benchmarks.recall --real --queries 400 --visible 100 --sweep ef_search=40,100,200
 
-  python -m benchmarks.recall --keep /var/tmp/bench --sweep over_fetch=30,60,100
-
 Exit codes: 0 all goals reached, 1 a goal missed or the run failed, 2 wrong usage or settings.
 """
 

@@ -194,9 +194,7 @@ class CorpusCalibration:
         dsn = settings.database_connection_string.get_secret_value()
         with translated_errors(), connected(dsn) as connection:
             hnsw_indexes = indexes.hnsw(connection, self._types.storage)
-        if {index.table for index in hnsw_indexes if index.kind == self._types.index(self._corpus.index)} != {
-            *self._types.storage
-        }:
+        if {index.table for index in hnsw_indexes if index.kind == self._types.index} != {*self._types.storage}:
             raise SettingsError(
                 f"{self._corpus.table} has no HNSW index that searches could use: "
                 "'retrieval-worker doctor' says how to make one"

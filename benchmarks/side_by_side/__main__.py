@@ -33,6 +33,7 @@ from synthetic.real_text import real_text
 from synthetic.stage import Stage, server_settings, stage
 from synthetic.vectors import Dataset
 from workbench.devstack.redis import redis_server
+from worker.adapters.postgres.statements import OVER_FETCH
 from worker.model import DIMENSIONS
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def play(order: Order) -> Outcome:
         theirs = [growth.Table(peer.table, peer.chunk_id, "embedding <=> %s") for peer in installed]
         tables = [growth.OURS, *theirs]
         grown.ef = growth.by_ef(on.admin, tables, queries, distances, K, progress)
-        ef_search = order.ef_search or growth.narrowest(grown.ef, on.settings.search.over_fetch)
+        ef_search = order.ef_search or growth.narrowest(grown.ef, OVER_FETCH)
         root = Path(exits.enter_context(tempfile.TemporaryDirectory(prefix="rw-beside-", ignore_cleanup_errors=True)))
         server = exits.enter_context(redis_server(root / "redis", users=False))
         exits.enter_context(_width(on.admin, ef_search))

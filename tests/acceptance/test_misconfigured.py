@@ -198,7 +198,6 @@ PROFILES = {
     "http": '{"dense_rerank": {"legs": [{"kind": "dense"}], "rerank": "http"}}',
     "cross_encoder": '{"dense_rerank": {"legs": [{"kind": "dense"}], "rerank": "cross_encoder"}}',
 }
-WRONG_WEIGHTS = {"EMBEDDER__KIND": "local", "EMBEDDER__SHA256": "0" * 64}
 MODE = '{"grounded": {"corpora": {"documents": 0}, "profile": "hyde_hybrid", "instructions": "Answer."}}'
 
 MISTAKES = [
@@ -259,7 +258,6 @@ MISTAKES = [
         {"CACHE__URL": f"redis://worker:{SECRET}@{{redis}}/2", "CACHE__TASKS": '["retrieve_hybrid"]'},
     ),
     Mistake("embedder: key", "RETRIEVAL_WORKER_EMBEDDER__API_KEY", "embedder.base_url", {"EMBEDDER__KIND": "openai"}),
-    Mistake("embedder: weights", "embedder.sha256", f"expected weights with {'0' * 64}", WRONG_WEIGHTS),
     Mistake(
         "language model: key",
         "RETRIEVAL_WORKER_LANGUAGE_MODEL__API_KEY",

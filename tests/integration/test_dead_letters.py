@@ -250,7 +250,7 @@ def test_purge_deletes_what_is_named(url: str, broker: redis.Redis, command: Cal
         (["purge", "--all", "--reason", "x"], {}, 2, "Invalid value for --reason: expected one of malformed"),
         (["retry", "[bold]1-0"], {}, 1, "no dead letter [bold]1-0"),
         (["list"], {"CELERY_BROKER_URL": "redis://127.0.0.1:1/0"}, 69, "CELERY_BROKER_URL"),
-        (["list"], {"RETRIEVAL_WORKER_SEARCH__OVER_FETCH": "many"}, 78, "search.over_fetch"),
+        (["list"], {"RETRIEVAL_WORKER_SEARCH__EXACT_ROWS": "many"}, 78, "search.exact_rows"),
     ],
 )
 def test_the_commands_say_what_is_wrong(

@@ -164,7 +164,7 @@ def test_advice_is_in_the_dimensions_of_the_corpus(
     make_settings: Callable[..., Settings], database: str, corpora: dict[str, Any]
 ) -> None:
     """The index that `doctor` proposes can be created."""
-    settings = make_settings(database, corpora={"few": {**corpora["few"], "index": "halfvec"}})
+    settings = make_settings(database, corpora={"few": corpora["few"]})
     texts = [finding.text for finding in examine(settings)]
     assert any("(embedding::public.halfvec(5)) public.halfvec_cosine_ops" in text for text in texts)
     assert not any("halfvec(768)" in text for text in texts)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from worker.adapters.postgres.column_types import EMBEDDINGS
 from worker.adapters.postgres.database import Database
 from worker.adapters.postgres.search import VectorSearch
 from worker.cli.doctor import examine
@@ -41,11 +40,9 @@ HNSW = f"{INDEXES} WHERE a.amname = 'hnsw' AND i.indrelid = 'document_chunks'::r
 def site(make_settings: Callable[..., Settings], database: str) -> Callable[..., Settings]:
     """Settings of corpora so small that they use an index only without a table of documents."""
 
-    def settings(index: str | None = None) -> Settings:
+    def settings() -> Settings:
         corpora = read_values()["corpora"]
         del corpora["documents"]["documents"]
-        if index is not None:
-            corpora["documents"]["index"] = index
         return make_settings(database, corpora=corpora, search={"exact_rows": 0})
 
     return settings
@@ -78,23 +75,19 @@ def advice(settings: Settings) -> list[str]:
     return [text for text in found if "index" in text]
 
 
-@pytest.mark.parametrize("setting", EMBEDDINGS)
-def test_the_index_that_is_there_is_searched(
-    site: Callable[..., Settings], admin: psycopg.Connection[Any], setting: str
-) -> None:
-    """Over halfvec as it is installed, and over vector as older versions did; no setting is needed for it."""
-    assert searched(site(setting)) == {SHIPPED}
+def test_the_index_that_is_there_is_searched(site: Callable[..., Settings], admin: psycopg.Connection[Any]) -> None:
+    """Over halfvec as it is installed, and over vector as older versions did."""
+    assert searched(site()) == {SHIPPED}
     installed_before(admin)
-    assert searched(site(setting)) == {SHIPPED}
+    assert searched(site()) == {SHIPPED}
 
 
-def test_where_both_are_there_the_setting_decides(
+def test_where_both_are_there_the_smaller_is_searched(
     site: Callable[..., Settings], admin: psycopg.Connection[Any]
 ) -> None:
-    """Over halfvec unless it says otherwise; `doctor` names the one that no search uses, and its drop."""
+    """Over halfvec; `doctor` names the one that no search uses, and its drop."""
     admin.execute(VECTOR.encode())
     assert searched(site()) == {SHIPPED}
-    assert searched(site("vector")) == {"old"}
     (unused,) = [text for text in advice(site()) if "DROP" in text]
     assert "use the index over halfvec, not old" in unused
     admin.execute(unused[unused.index("DROP") :].encode())
@@ -178,10 +171,11 @@ def test_an_index_that_has_the_name_is_left_alone(admin: psycopg.Connection[Any]
         index_over(admin, "halfvec")
 
 
-def test_who_chose_vector_is_not_told_to_change(site: Callable[..., Settings], admin: psycopg.Connection[Any]) -> None:
-    """The setting says so; only an index that it does not use is named."""
+def test_who_has_only_vector_is_told_how_to_change(
+    site: Callable[..., Settings], admin: psycopg.Connection[Any]
+) -> None:
+    """By one command for the reference tables."""
     installed_before(admin)
-    assert not [text for text in advice(site("vector")) if "halfvec" in text]
     assert [text for text in advice(site()) if "retrieval-worker migrate --index halfvec" in text]
 
 

@@ -87,7 +87,7 @@ def test_who_says_that_few_rows_are_looked_at_sees_no_more(large: Large) -> None
 
 @pytest.mark.parametrize("k", [15, 16, 52, 200])
 def test_more_than_the_setting_are_fetched_where_more_are_wanted(large: Large, k: int) -> None:
-    """As many as were asked for, whatever `search.over_fetch` is."""
+    """As many as were asked for, however many more are fetched."""
     found = large.corpus.nearest(large.database, asker("all"), large.queries[2], k, NO_FILTERS, exact=False)
     assert (found.method, len(found.candidates)) == ("index", k)
 

@@ -18,7 +18,7 @@ from workbench.core.calibration import Goal
 from worker.adapters.postgres.database import connected
 from worker.adapters.postgres.index_advice import index_findings
 from worker.adapters.postgres.search import Corpus, SearchResult, VectorSearch, search_each
-from worker.adapters.postgres.statements import LEAST_WIDTH, NARROW_FACTOR, ROWS_PER_WIDTH
+from worker.adapters.postgres.statements import LEAST_WIDTH, NARROW_FACTOR, OVER_FETCH, ROWS_PER_WIDTH
 from worker.cli.usage import WrongUsage
 from worker.model import NO_FILTERS, FilterSet
 from worker.settings.serving import CalibratedWidth, Calibration
@@ -277,16 +277,16 @@ def test_an_iterative_scan_reaches_as_far_as_callers_need_and_has_memory_for_it(
     )
     (query,) = on.dataset.queries(1)
 
-    def scan_limits(**search: Any) -> tuple[float, float]:
-        statements = VectorSearch(on.corpus(**search), query, 15, NO_FILTERS).statements()
+    def scan_limits() -> tuple[float, float]:
+        statements = VectorSearch(on.corpus(), query, 15, NO_FILTERS).statements()
         *_, ((tuples, memory),) = on.database.read(on.caller(100), [*statements, (limits, {})], corpora=[CORPUS])
         return tuples, memory
 
     work_mem = 4 * 2**20
     assert scan_limits() == (40_000, np.ceil(40_000 * 340 / work_mem))
-    with counted_as(on, 1000):
-        tuples, memory = scan_limits(over_fetch=1000)
-    assert tuples == pytest.approx(1000 / NARROW_FACTOR * (1000 * ROWS) ** 0.5, rel=0.02)
+    with counted_as(on, 10**6):
+        tuples, memory = scan_limits()
+    assert tuples == pytest.approx(OVER_FETCH / NARROW_FACTOR * (10**6 * ROWS) ** 0.5, rel=0.02)
     assert memory == np.ceil(tuples * 340 / work_mem)
 
 

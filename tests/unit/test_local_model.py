@@ -110,17 +110,16 @@ def test_all_that_decides_a_vector_is_in_the_version(tmp_path: Path) -> None:
 
 
 def test_tampered_weights_are_refused_with_both_sums_before_anything_loads_them(
-    tmp_path: Path, make_settings: Callable[..., Settings]
+    make_settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the start of a worker; a process that finds them so later answers text jobs with the reason."""
-    settings = export(tmp_path, **{"model.onnx": "weights?"})
-    wrong, expected = (hashlib.sha256(content).hexdigest() for content in (b"weights?", b"weights"))
-    checked = settings.model_copy(update={"sha256": expected})
-    with pytest.raises(SettingsError, match=r"embedder\.sha256") as raised:
+    wrong, expected, checked = MINILM_SHA256, "0" * 64, EmbedderSettings(kind="local")
+    monkeypatch.setattr(local_model, "MINILM_SHA256", expected)
+    with pytest.raises(SettingsError, match=r"embedder\.folder") as raised:
         read(checked)
     assert wrong in raised.value.message
     assert expected in raised.value.message
-    worker = make_settings(embedder={"kind": "local", "folder": str(tmp_path), "sha256": expected})
+    worker = make_settings(embedder={"kind": "local"})
     assert [lack.part for lack in lacking(worker)] == ["embedder"]
     with pytest.raises(SettingsError, match=wrong):
         check_parts(worker)

@@ -46,7 +46,7 @@ def search(line: str, said: str) -> tuple[str, str]:
 
 
 WRONG = {
-    "no corpora": ("[search]\nover_fetch = 30", NO_CORPORA),
+    "no corpora": ("[search]\nexact_rows = 30", NO_CORPORA),
     "an empty file": ("", NO_CORPORA),
     "corpora without any": ("[corpora]", NO_CORPORA),
     "corpora that are a list": ('corpora = ["books"]', HERE + "corpora: expected a table, [corpora.NAME]"),
@@ -68,6 +68,11 @@ WRONG = {
     "an index that is none": books(
         "[corpora.books.c", 'index = "hnsw"\n[corpora.books.c', "index: expected 'vector' or 'halfvec'"
     ),
+    "a table with its database": books('"books"', '"db.public.books"', "table: expected a name, or schema.name"),
+    "a choice that is none": (
+        CORPUS + '[log]\nformat = "xml"',
+        "the setting log.format: expected 'auto', 'json' or 'console'",
+    ),
     "a language as people say it": books(
         "[corpora.books.c",
         'language = "English"\n[corpora.books.c',
@@ -79,13 +84,16 @@ WRONG = {
     ),
     "yes for true": (f'trust_queue = "si"\n{CORPUS}', "the setting trust_queue: expected true or false"),
     "a section with a slip": (
-        CORPUS + "[serach]\nover_fetch = 30",
+        CORPUS + "[serach]\nexact_rows = 30",
         "the setting serach is not known: did you mean search?" + ALL,
     ),
-    "a number in words": search('over_fetch = "many"', "over_fetch: expected a valid integer"),
-    "too much": search("over_fetch = 100_000", "over_fetch: expected at least 15 and at most 1000"),
+    "a number in words": search('exact_rows = "many"', "exact_rows: expected a valid integer"),
+    "too much": (
+        CORPUS + "[pool]\nmax_size = 100_000",
+        "the setting pool.max_size: expected at least 1 and at most 64",
+    ),
     "too little": (CORPUS + "[limits]\nmax_message = 1", "the setting limits.max_message: expected at least 65536"),
-    "true for a number": search("over_fetch = true", "over_fetch: expected a number, not true or false"),
+    "true for a number": search("exact_rows = true", "exact_rows: expected a number, not true or false"),
     "true for one that may have a fraction": search(
         "statement_timeout_seconds = true", "statement_timeout_seconds: expected a number, not true or false"
     ),
@@ -147,8 +155,8 @@ WRONG = {
         "the setting remote.papers.url: expected an http or https URL, like https://search.example.org/api?q={{query}}",
     ),
     "a table with a slip in a key": (
-        CORPUS + "[search]\noverfetch = 30",
-        "the setting search.overfetch is not known: did you mean over_fetch?" + ALL,
+        CORPUS + "[search]\nexactrows = 30",
+        "the setting search.exactrows is not known: did you mean exact_rows?" + ALL,
     ),
     "one setting of Postgres for two claims": (
         CORPUS + '[principal.settings]\nuser_id = "app.id"\ntenant_id = "app.id"',
@@ -210,8 +218,8 @@ def test_a_byte_order_mark_is_no_mistake(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("variable", "value", "sentence"),
     [
-        ("SERACH__OVER_FETCH", "30", "SERACH__OVER_FETCH is not known: did you mean {}SEARCH__OVER_FETCH?"),
-        ("SEARCH_OVER_FETCH", "30", "SEARCH_OVER_FETCH is not known: did you mean {}SEARCH__OVER_FETCH?"),
+        ("SERACH__EXACT_ROWS", "30", "SERACH__EXACT_ROWS is not known: did you mean {}SEARCH__EXACT_ROWS?"),
+        ("SEARCH_EXACT_ROWS", "30", "SEARCH_EXACT_ROWS is not known: did you mean {}SEARCH__EXACT_ROWS?"),
         ("TRUST_QEUE", "true", "TRUST_QEUE is not known: did you mean {}TRUST_QUEUE?"),
         ("NONE__OF_OURS", "1", "NONE__OF_OURS is not known"),
         ("CACHE__TASKS", "retrieve_hybrid", 'CACHE__TASKS: expected JSON, like ["a"] or {{"a": "b"}}'),

@@ -18,6 +18,7 @@ from workbench.schemas import examples, objects
 from workbench.schemas.envelopes import ENVELOPES
 from worker import client
 from worker.core.ranking import vectors
+from worker.jobs import principal
 from worker.jobs.principal import identify
 from worker.settings import from_values
 from worker.settings.base import config_folder
@@ -83,13 +84,13 @@ def test_failure_example_is_what_the_worker_says():
     assert getattr(importlib.import_module(error["exc_module"]), error["exc_type"]) is type(refused.value)
 
 
-def test_token_example_is_believed():
+def test_token_example_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The token of the example is good for its job under the example's task id, and for no other job."""
     values = tomllib.loads((config_folder() / "worker.toml").read_text())
     values |= {"database_connection_string": "postgresql:///", "broker_url": "redis://localhost"}
     # The example must not end; a real one would be refused for that.
-    principal = {**values["principal"], "token": {"max_token_seconds": 10**10}}
-    settings = from_values({**values, "principal": principal, "token_keys": {"example": examples.EXAMPLE_KEY}})
+    monkeypatch.setattr(principal, "MAX_TOKEN_SECONDS", 10**10)
+    settings = from_values({**values, "token_keys": {"example": examples.EXAMPLE_KEY}})
     raw = EXAMPLES["retrieve_top_k.job.token"][1]
     job = parse_job(RetrieveTopK, raw)
     asker = identify(job, raw, task="retrieve_top_k", task_id=examples.EXAMPLE_ID, settings=settings)

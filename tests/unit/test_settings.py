@@ -74,9 +74,8 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"corpora": {"a": {}}}, "corpora.a.table"),
         ({"corpora": {"a": {"table": "a.b.c", "columns": {}}}}, "corpora.a.table"),
         ({"corpora": {"a": {"table": "t", "columns": {"id": "i"}}}}, "corpora.a.columns.document_id"),
-        ({"search": {"over_fetch": 14}}, "search.over_fetch"),
-        ({"search": {"overfetch": 100}}, "search.overfetch"),
-        ({"search": {"over_fetch": 1001}}, "search.over_fetch"),
+        ({"search": {"exact_rows": -1}}, "search.exact_rows"),
+        ({"search": {"exactrows": 100}}, "search.exactrows"),
         ({"search": {"statement_timeout_seconds": 0}}, "search.statement_timeout_seconds"),
         ({"pool": {"max_size": 0}}, "pool.max_size"),
         ({"worker": {"soft_time_limit_seconds": 90}}, "worker.soft_time_limit_seconds"),
@@ -103,7 +102,6 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
         ({"principal": {"settings": {"user_id": "search_path"}}}, "principal.settings.user_id"),
         ({"principal": {"settings": {"user_id": "app.x; DROP"}}}, "principal.settings.user_id"),
         ({"principal": {"token": {"algorithms": ["none"]}}}, "principal.token.algorithms"),
-        ({"principal": {"token": {"max_token_seconds": 0}}}, "principal.token.max_token_seconds"),
         ({"database_connection_string": [SECRET]}, "database_connection_string"),
         ({"broker_url": {"url": SECRET}}, "broker_url"),
         ({"result_backend": [SECRET]}, "result_backend"),
@@ -119,8 +117,8 @@ def test_a_wrong_setting_names_itself(values: dict[str, Any], changes: dict[str,
     ("variable", "value"),
     [
         ("TRUST_QUEUE", SECRET),
-        ("SEARCH__OVER_FETCH", SECRET),
-        ("SEARCH__OVERFETCH", "100"),
+        ("SEARCH__EXACT_ROWS", SECRET),
+        ("SEARCH__EXACTROWS", "100"),
         ("SEARCH", SECRET),
         ("TOKEN_KEYS", SECRET),
         ("TOKEN_KEYS", f'{{"k1": "{SECRET}"'),
@@ -158,12 +156,12 @@ def test_wrong_keys_name_the_variable_and_the_id(
 
 def test_the_environment_outranks_the_file(values: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Single values are overridden by their path, and the rest of their table stays."""
-    monkeypatch.setenv(PREFIX + "SEARCH__OVER_FETCH", "150")
+    monkeypatch.setenv(PREFIX + "SEARCH__EXACT_ROWS", "150")
     monkeypatch.setenv(PREFIX + "TOKEN_KEYS", json.dumps({"k1": SECRET}))
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://other/3")
-    values["search"] = {**values["search"], "over_fetch": 50, "exact_rows": 7}
+    values["search"] = {**values["search"], "exact_rows": 50, "statement_timeout_seconds": 7}
     settings = from_values(values)
-    assert (settings.search.over_fetch, settings.search.exact_rows) == (150, 7)
+    assert (settings.search.exact_rows, settings.search.statement_timeout_seconds) == (150, 7)
     assert settings.token_keys["k1"].get_secret_value() == SECRET
     assert settings.broker_url.get_secret_value() == "redis://other/3"
 

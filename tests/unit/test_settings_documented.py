@@ -44,6 +44,11 @@ def leaves(model: type[BaseModel], *path: str) -> Iterator[tuple[str, Any]]:
 DEFAULTS = dict(leaves(Settings))
 
 
+def test_settings_are_few() -> None:
+    """What nobody sets is a constant with its reason: each further setting takes the place of another."""
+    assert len(ALL) <= 140
+
+
 @each(ALL, attrgetter("name"))
 def test_every_setting_is_described(setting: settings.Setting) -> None:
     """In the `Attributes` of its type, in words and not by its name alone."""

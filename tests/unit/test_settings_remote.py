@@ -28,7 +28,7 @@ def test_a_url_is_all_that_a_service_needs(make_settings: Callable[..., Settings
         "url",
         "snippet",
     )
-    assert (papers.hosts, papers.allow_private, papers.headers) == ([], [], {})
+    assert (papers.allow_private, papers.headers) == ([], {})
     RemoteSources({"papers": papers})
 
 
@@ -56,7 +56,6 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "the question as path": ({"url": "https://search.test/{query}?n={k}"}, "url", "{query}"),
     "a number as path": ({"url": "https://search.test/{k}?q={query}"}, "url", "{query}"),
     "another placeholder": ({"url": "https://search.test/?q={query}&l={lang}"}, "url", "placeholders"),
-    "another host": ({"hosts": ["elsewhere.test"]}, "", "hosts"),
     "no JMESPath": ({"items": "results[?"}, "items", "JMESPath"),
     "no such function": ({"fields": {"title": "a[*].lower(name)"}}, "fields.title", "no function lower"),
     "an empty expression": ({"fields": {"snippet": ""}}, "fields.snippet", "JMESPath"),

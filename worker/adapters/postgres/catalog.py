@@ -7,7 +7,7 @@ Checked in full once per process, before the first job, and again where a read f
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from psycopg import sql
 
@@ -70,14 +70,13 @@ class CorpusTypes:
     pgvector: str = "public"
     reading: TextReading | None = None
 
-    def index(self, index_type: str) -> str:
-        """Return what the HNSW index to search is over: as wanted, where both or none are there.
+    @property
+    def index(self) -> Literal["vector", "halfvec"]:
+        """What the HNSW index to search is over: ``halfvec`` of half the size, unless only the other is there.
 
         An index of a ``halfvec`` column is always over that.
         """
-        if self.embedding == "halfvec":
-            return "halfvec"
-        return index_type if len(self.indexed) != 1 else next(iter(self.indexed))
+        return "vector" if self.embedding != "halfvec" and {*self.indexed} == {"vector"} else "halfvec"
 
 
 _SQL = blocks("catalog")

@@ -83,12 +83,12 @@ def index_findings(
     row = connection.execute(estimated_rows(types.storage)).fetchone()
     tables = _tables(connection, corpus, types)
     indexes = hnsw(connection, [*(types.storage if tables is None else tables)])
-    usable = [index for index in indexes if index.kind == types.index(corpus.index)]
+    usable = [index for index in indexes if index.kind == types.index]
     if tables is None:
         if not usable:
             yield Finding("advice", subject, _unclear(corpus))
         return
-    indexed = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index(corpus.index), types.pgvector)
+    indexed = _Corpus(name, corpus, row[0] if row else 0, tables, usable, types.index, types.pgvector)
     for index in unfinished(connection, [*tables]):
         text = (
             f"the index {index} is not valid: unless it is being built now, its build was interrupted, and inserts pay"
@@ -151,11 +151,6 @@ def _missing(corpus: _Corpus, table: int, indexes: Sequence[Hnsw]) -> str:
             f"no HNSW index holds {dimensions:,} dimensions, at most {cap:,}: every search compares all visible rows. "
             "Choose an embedder with fewer"
         )
-    if dimensions > INDEXED_DIMENSIONS[corpus.index]:
-        return (
-            f"no HNSW index over vector holds {dimensions:,} dimensions, over halfvec it does: "
-            f'corpora.{corpus.name}.index = "halfvec", and {corpus.index_sql(table, "halfvec")}'
-        )
     other_kind = next((index.kind for index in indexes if index.table == table), None)
     if other_kind is None:
         return f"no HNSW index by cosine distance over all its rows: {corpus.index_sql(table)}"
@@ -174,8 +169,8 @@ def _unused(corpus: _Corpus, indexes: Sequence[Hnsw]) -> Iterator[str]:
 
 
 def _smaller(corpus: _Corpus) -> Iterator[str]:
-    """Report what an index over ``halfvec`` would save, unless the settings choose the other one."""
-    if corpus.index == "vector" and corpus.settings.index != "vector":
+    """Report what an index over ``halfvec`` would save."""
+    if corpus.index == "vector":
         size = sum(index.bytes for index in corpus.indexes)
         commands = "; ".join(corpus.index_sql(index.table, "halfvec") for index in corpus.indexes)
         yield (

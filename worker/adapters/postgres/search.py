@@ -211,7 +211,7 @@ class Corpus:
         self.statements = Statements(name, settings, search, types, calibration)
         self.key = id_key(types.id)
         self._document_key = id_key(types.document_id)
-        self._blur = _BLUR if types.index(settings.index) != types.embedding else 0.0
+        self._blur = _BLUR if types.index != types.embedding else 0.0
 
     # --- the search -----------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class Encoder(Protocol):
     @property
     def window(self) -> int: ...  # noqa: D102 -- see above
 
-    def load(self, threads: int) -> None:
+    def load(self) -> None:
         """Load the weights, once.
 
         Raises:
@@ -75,7 +75,7 @@ def encoder_of(settings: EmbedderSettings) -> Encoder:
         SettingsError: see `worker.adapters.providers.local_model.read` and `multilingual_model.read`.
     """
     if settings.folder == multilingual_model.PACKAGE:
-        return multilingual_model.read(settings)
+        return multilingual_model.read()
     return OnnxEncoder(local_model.read(settings))
 
 
@@ -86,7 +86,7 @@ class LocalEmbedder:
     by the scale that an 8-bit model may compute over a whole batch; on one core a batch is not faster.
 
     Args:
-        settings: folder or package, checksum and threads.
+        settings: folder or package.
 
     Raises:
         SettingsError: see `encoder_of`.
@@ -101,7 +101,6 @@ class LocalEmbedder:
         self.encoder = encoder_of(settings)
         self.name, self.version, self.sha256 = self.encoder.name, self.encoder.version, self.encoder.sha256
         self.truncated = 0
-        self._threads = settings.threads
         self._is_loaded = False
         self._lock = threading.Lock()
 
@@ -113,7 +112,7 @@ class LocalEmbedder:
         """
         with self._lock:
             if not self._is_loaded:
-                self.encoder.load(self._threads)
+                self.encoder.load()
                 self._is_loaded = True
 
     def embed(

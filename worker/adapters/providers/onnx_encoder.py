@@ -55,10 +55,10 @@ class OnnxEncoder:
         special: int = self._tokenizer.num_special_tokens_to_add(is_pair=False)
         return self._model.max_tokens - special - self.count(self._model.passage_prefix)
 
-    def load(self, threads: int) -> None:
+    def load(self) -> None:
         """Load the weights, as they were checked, and drop the bytes."""
         assert self._weights is not None  # noqa: S101 -- for the type checker: loaded once
-        self._session, self._inputs = _session(self._model.name, self._weights, threads)
+        self._session, self._inputs = _session(self._model.name, self._weights)
         self._weights = None
         _ = self._tokenizer
 
@@ -111,14 +111,15 @@ class OnnxEncoder:
         )
 
 
-def _session(name: str, weights: bytes, threads: int) -> tuple[Any, list[str]]:
+def _session(name: str, weights: bytes) -> tuple[Any, list[str]]:
     """Return the session over the bytes that were checked, and the names of its inputs."""
     # It would report its use to its maker, and write an identifier into the temporary folder.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
     import onnxruntime  # noqa: PLC0415 -- an extra: only who uses it installs it
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    # A worker has a process for each core, and a text is a run of its own (docs/decisions/027).
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False  # it would keep the memory of the longest text
     options.log_severity_level = 3
     try:

@@ -220,13 +220,14 @@ def sent_as(caller: str, claims: str, token: str, timeout: float, *, required: b
 def signer_of(settings: Settings, timeout: float) -> Signer | None:
     """Return a signer by a secret of the settings; None without one, and where the worker trusts its queue."""
     from retrieval_client import Signer
+    from worker.jobs.principal import MAX_TOKEN_SECONDS
 
     rules = settings.principal.token
     keys = {kid: key.get_secret_value() for kid, key in settings.token_keys.items()}
     secret = next((kid for kid, key in keys.items() if not key.lstrip().startswith("-----BEGIN")), None)
     if settings.trust_queue or secret is None or "HS256" not in rules.algorithms:
         return None
-    lifetime = min(rules.max_token_seconds, max(600, int(timeout) + 60))
+    lifetime = min(MAX_TOKEN_SECONDS, max(600, int(timeout) + 60))
     return Signer(keys[secret], secret, audience=rules.audience, lifetime_seconds=lifetime)
 
 

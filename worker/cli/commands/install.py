@@ -117,9 +117,11 @@ def migrate(
         sizes = f"{pair.bytes / 2**20:,.1f} MB, beside {pair.old} of {pair.old_bytes / 2**20:,.1f} MB"
         console.print(f"{pair.table} has an index over {index}: {sizes}", soft_wrap=True)
     if index_pairs:
-        chosen = 'set index = "vector" for its corpora, ' if index == "vector" else ""
         commands = "; ".join(f"DROP INDEX CONCURRENTLY {pair.old}" for pair in index_pairs)
-        console.print(f"{chosen}restart the workers, then drop the old ones: {commands}", soft_wrap=True)
+        # Where both are there, a worker searches the index over halfvec.
+        over_halfvec = "restart the workers, then drop the old ones"
+        order = over_halfvec if index == "halfvec" else "drop the old ones, then restart the workers"
+        console.print(f"{order}: {commands}", soft_wrap=True)
 
 
 def _bars(progress_bars: Progress) -> Callable[[str, str, int, int], None]:

@@ -64,7 +64,6 @@ WRONG = {
         "the setting corpora.books.columns.title is not known" + ALL,
     ),
     "a column that is a list": books('"id"', '["id"]', "columns.id: expected a valid string"),
-    "a table with its database": books('"books"', '"db.public.books"', "table: expected a name, or schema.name"),
     "an index that is none": books(
         "[corpora.books.c", 'index = "hnsw"\n[corpora.books.c', "index: expected 'vector' or 'halfvec'"
     ),

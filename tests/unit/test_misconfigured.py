@@ -64,9 +64,6 @@ WRONG = {
         "the setting corpora.books.columns.title is not known" + ALL,
     ),
     "a column that is a list": books('"id"', '["id"]', "columns.id: expected a valid string"),
-    "an index that is none": books(
-        "[corpora.books.c", 'index = "hnsw"\n[corpora.books.c', "index: expected 'vector' or 'halfvec'"
-    ),
     "a table with its database": books('"books"', '"db.public.books"', "table: expected a name, or schema.name"),
     "a choice that is none": (
         CORPUS + '[log]\nformat = "xml"',

@@ -45,7 +45,7 @@ DEFAULTS = dict(leaves(Settings))
 
 
 def test_settings_are_few() -> None:
-    """What nobody sets is a constant with its reason: each further setting takes the place of another."""
+    """Each further setting takes the place of another: a value that nobody sets is a constant with its reason."""
     assert len(ALL) <= 140
 
 

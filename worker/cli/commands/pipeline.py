@@ -60,7 +60,7 @@ def ask(
     """
     from retrieval_client import RunPipeline
     from worker import settings
-    from worker.inspector.text.pipeline_answer import answer_report
+    from worker.inspector.text.pipeline_answer import answer_report, continue_line
     from worker.inspector.view.run import About, run_view
 
     sender = sent_as(caller, claims, token, timeout, required=False)
@@ -91,6 +91,8 @@ def ask(
         write_json_text(answer.model_dump_json(indent=1))
     else:
         console.print(answer_report(run_view(answer, About(accepted=accepted))))
+        if answer.response_id:
+            console.print(continue_line(answer))
 
 
 def answered(

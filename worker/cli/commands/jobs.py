@@ -155,8 +155,8 @@ def query(
     from retrieval_client import RetrieveTopK, TopK, encode_embedding
     from worker import settings
     from worker.adapters.providers import embedder
-    from worker.inspector.text.answers import QUESTION_WIDTH, top_k_table
-    from worker.inspector.view.wording import short
+    from worker.inspector.text.answers import top_k_table
+    from worker.inspector.view.wording import QUESTION_WIDTH, short
     from worker.model import DIMENSIONS
 
     loaded = settings.load_unconnected()

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.adapters.terminal import console, screen, styled, write_json, write_json_text
-from worker.cli.commands.callers import Caller, Claims, JobCaller, JobToken, Token, enqueue, sent_as
+from worker.cli.commands.callers import (
+    Caller,
+    Claims,
+    JobCaller,
+    JobToken,
+    Token,
+    enqueue,
+    naming_options,
+    sent_as,
+)
 from worker.cli.commands.jobs import (
     AsJson,
     Backend,
@@ -86,7 +95,8 @@ def ask(
         def report(stage: str, finished_stages: int, total: int) -> None:
             status.update(styled(f"{stage} ({finished_stages} of {total})"))
 
-        answer = answered(client, wanted_job(RunPipeline, job_fields), timeout, report)
+        with naming_options(sender):
+            answer = answered(client, wanted_job(RunPipeline, job_fields), timeout, report)
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:

@@ -39,6 +39,7 @@ def test_a_question_its_record_and_its_trace(
         query = type_in("query", "hum", "--as", "alice", "--record", "desk", "r2")
         nobody = type_in("query", "rhythm", "--corpus", "docs", "--k", "3")
         unnamed = type_in("query", "hum", "--corpus", "documents")
+        refused = [type_in(*words) for words in (("ask", QUESTION), ("search", "hum", "--corpus", "documents"))]
     assert answer.returncode == 0, answer.stderr
     for said in (
         "[S1]",
@@ -71,6 +72,9 @@ def test_a_question_its_record_and_its_trace(
     assert query.returncode == 0
     assert (nobody.returncode, "k 10 (asked for 3)" in nobody.stdout) == (0, True), nobody.stderr
     assert (unnamed.returncode, "name the caller" in unnamed.stderr) == (2, True)
+    for done in refused:
+        said = "the corpus documents is not public: name the caller: give one of --as, --claims and --token"
+        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
     other = type_in("trace", "desk", "r2", "--as", "alice")
     assert other.returncode == 1
     assert other.stderr == "retrieval-worker: run: there is no run_pipeline in it, but retrieve_top_k\n"

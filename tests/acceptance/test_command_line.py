@@ -106,7 +106,7 @@ def test_the_demo_answers_two_callers_and_leaves_nothing_running() -> None:
     assert process.wait(180) == 0
     for mode in ("grounded", "code", "lyrics", "extraction"):
         _, asked = rest.split(f"{mode}: ", 1)
-        assert "[S" in asked.split("continue: ")[0], mode
+        assert "[S" in asked.split("Nearest source")[0], mode
     assert "a hybrid search" in rest
     alice, bob = (alice + rest).split("bob asks", 1)
     assert "handbook-desk-notes-006" in alice

@@ -72,7 +72,7 @@ class Seat:
         await self.press("escape")
         await self.until(lambda: isinstance(self.app.focused, Input))
         await self.write(question)
-        await self.until(lambda: "continue: --after" in self.below(question))
+        await self.until(lambda: not self.app._is_asking)
         return self.below(question)
 
     def below(self, question: str) -> str:

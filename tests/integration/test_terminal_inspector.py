@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import string
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import pytest
 from tests.integration.asking import HUM, ask, asker
 from tests.integration.provider import running
 from tests.integration.terminal import SIZE, UNSEEN, desk_of, seated
-from textual.widgets import Checkbox, Input, Select
+from textual.widgets import Input, Select
 
 from retrieval_client.contract.run_jobs import RunName
 from retrieval_client.errors import Unavailable
@@ -105,7 +106,7 @@ async def test_the_next_question_is_typed_straight_away(engine: Engine, settings
             await seat.press(*question)
             assert seat.app.query_one("#question", Input).value == question
             await seat.press("enter")
-            await seat.until(lambda question=question: "continue: --after" in seat.below(question))
+            await seat.until(lambda: not seat.app._is_asking)
     assert [job.prior_response_id for job, _ in exchanges[1:]] == [answer.response_id for _, answer in exchanges[:-1]]
 
 
@@ -141,12 +142,12 @@ async def test_single_questions_stand_alone(engine: Engine, settings: Settings) 
     """Without ids of what was asked before, and the screen says so; a chat after them begins anew."""
     async with alice_noted(engine, settings) as (seat, exchanges):
         await seat.ask(HUM)
-        chat = seat.app.query_one(Checkbox)
-        chat.toggle()
+        chat = seat.app.query_one("#chat_mode", Select)
+        chat.value = "single"
         await seat.until(lambda: "each question stands alone" in seat.pane("ask-lines"))
         await seat.ask(FURTHER)
         await seat.ask(HUM)
-        chat.toggle()
+        chat.value = "chat"
         await seat.until(lambda: seat.pane("ask-lines").count("a new conversation") == 2)
         await seat.ask(FURTHER)
     assert [job.chat_mode for job, _ in exchanges] == ["chat", "single", "single", "chat"]
@@ -162,6 +163,35 @@ async def test_a_new_conversation_is_begun_by_a_key(engine: Engine, settings: Se
         await seat.ask(FURTHER)
     assert exchanges[1][0].prior_response_id is None
     assert len({answer.conversation_id for _, answer in exchanges}) == 2
+
+
+@keyed
+async def test_what_is_begun_while_a_question_runs_stands_below_its_answer(engine: Engine, settings: Settings) -> None:
+    """By the key or the menu; the status line says so until then, and that there is one question at a time."""
+    desk = desk_of(engine, asker("alice"))
+    exchanges, may_answer = noted(desk), threading.Event()
+    answers = desk._answers
+    desk._answers = lambda *given: may_answer.wait(30) and answers(*given)
+    async with seated(desk, settings) as seat:
+        await seat.press("enter")
+        assert seat.status == "write a question first"
+        await seat.write(HUM)
+        assert seat.status == ""
+        await seat.write(FURTHER)
+        assert seat.status == "one question at a time"
+        seat.app.query_one("#question", Input).value = ""
+        await seat.press("ctrl+n")
+        assert seat.status == "after this answer: a new conversation"
+        assert "a new conversation" not in seat.below(HUM)
+        seat.app.query_one("#chat_mode", Select).value = "single"
+        await seat.until(lambda: seat.status == "after this answer: each question stands alone")
+        may_answer.set()
+        await seat.until(lambda: "each question stands alone" in seat.below(HUM))
+        answer, _, after = seat.below(HUM).partition("— each question stands alone")
+        assert ("[S1]" in answer, "[S1]" in after, seat.status) == (True, False, "")
+        assert "--after" not in seat.pane("ask-lines")
+        await seat.ask(FURTHER)
+    assert [job.prior_response_id for job, _ in exchanges] == [None, None]
 
 
 def test_a_cache_hit_keeps_the_chain(engine: Engine) -> None:
@@ -423,11 +453,58 @@ async def test_keys_are_listed(engine: Engine, settings: Settings) -> None:
         assert "^q quit" in seat.screen().split("\n")[-1]
         await seat.press("f1")
         await seat.until(lambda: "next source" in seat.screen().rpartition("\n")[0])
+        assert all(described in seat.screen() for described in ("scroll up", "scroll down"))
         await seat.press("escape")
         await seat.until(lambda: "next source" not in seat.screen().rpartition("\n")[0])
         await seat.until(lambda: seat.app.focused is seat.app.query_one("#question"))
         await seat.press("ctrl+q")
         assert not seat.app.is_running or seat.app._exit
+
+
+@keyed
+async def test_ctrl_c_ends_it_as_interrupted(engine: Engine, settings: Settings) -> None:
+    """With the exit code of every command that is."""
+    async with seated(desk_of(engine, asker("alice")), settings) as seat:
+        await seat.press("ctrl+c")
+        assert seat.app.return_code == 130
+
+
+@pytest.mark.parametrize("size", [SIZE, (20, 5)])
+@keyed
+async def test_the_field_for_a_question_is_always_seen(
+    engine: Engine, settings: Settings, size: tuple[int, int]
+) -> None:
+    """In a window of few rows, too; and F2 leads to it from every other field."""
+    async with seated(desk_of(engine, asker("alice")), settings, size) as seat:
+        question = seat.app.query_one("#question", Input)
+        for field in seat.app.query("#filters, #starting_prompt, #mode, #chat_mode, #ask-lines, Tabs"):
+            field.focus()
+            await seat.until(lambda field=field: seat.app.focused is field)
+            await seat.press("f2")
+            await seat.until(lambda: seat.app.focused is question)
+        await seat.press(*"Qzx")
+        assert "Qzx" in seat.screen()
+
+
+@keyed
+async def test_chat_and_single_questions_differ_in_words(engine: Engine, settings: Settings) -> None:
+    """Not by colours alone."""
+    async with seated(desk_of(engine, asker("alice")), settings) as seat:
+        assert "chat " in seat.screen()
+        seat.app.query_one("#chat_mode", Select).value = "single"
+        await seat.until(lambda: "single questions" in seat.screen())
+
+
+@keyed
+async def test_a_long_question_leaves_room_for_its_answer(engine: Engine, settings: Settings) -> None:
+    """Its beginning is shown."""
+    ask(engine, "carol", question=f"{HUM} {'and why ' * 120}", run=RUN)
+    async with seated(desk_of(engine, asker("carol")), settings) as seat:
+        await open_first(seat)
+        assert "Nearest source" in seat.screen()
+        await seat.press("f4")
+        await seat.until(lambda: seat.pane("trace-lines"))
+        assert seat.pane("trace-lines").count("and why") < 60
 
 
 @keyed

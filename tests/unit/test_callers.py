@@ -12,7 +12,16 @@ import typer
 from retrieval_client import RecordFeedback, Signer
 from retrieval_client.canonical import canonical_sha256
 from retrieval_client.errors import InvalidJob, NotAuthorised
-from worker.cli.commands.callers import claims_of, enqueue, is_named, principal_of, sent_as, signer_of
+from worker.cli.commands.callers import (
+    SentAs,
+    claims_of,
+    enqueue,
+    is_named,
+    naming_options,
+    principal_of,
+    sent_as,
+    signer_of,
+)
 from worker.settings import load_unconnected
 
 if TYPE_CHECKING:
@@ -164,3 +173,18 @@ def test_a_token_for_another_job_is_wrong_usage(signed: str) -> None:
     assert raised.value.message == (
         "expected a principal token, a signed JWT" if signed == "x" else f"it is not for this job: {said}"
     )
+
+
+def test_a_refused_job_without_a_caller_names_the_options() -> None:
+    """Of the command line, not the fields of a job; with a caller the worker's own words say what is wrong."""
+    refusal = "the corpus documents is not public: send a principal_token, or a principal"
+    with (
+        pytest.raises(typer.BadParameter, match="is not public: name the caller: give one of --as, --claims and"),
+        naming_options(SentAs()),
+    ):
+        raise NotAuthorised(refusal)
+    with (
+        pytest.raises(NotAuthorised, match="send a principal_token"),
+        naming_options(SentAs("alice", {"principal": CLAIMS})),
+    ):
+        raise NotAuthorised(refusal)

@@ -7,13 +7,15 @@ import io
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from retrieval_client.contract.answers import PipelineAnswer
 from retrieval_client.contract.results import Cost
 from workbench.schemas.pipeline_examples import pipeline_examples
+from worker.adapters.terminal import printed
 from worker.core.prompting.costs import CostEntry, Tokens
-from worker.inspector.text.pipeline_answer import answer_report, costs_line
+from worker.inspector.text.pipeline_answer import answer_report, costs_line, source_report
 from worker.inspector.text.trace import trace_report
 from worker.inspector.view.run import run_view
 from worker.jobs.pipeline.stored_packages import AnswerTrace
@@ -77,6 +79,48 @@ def test_a_brief_report_has_a_line_a_source() -> None:
     """For many answers at once."""
     said = shown(answer_report(run_view(answered()), brief=True))
     assert "[S1] report-2023, Faults: copied word for word" in said.replace("p. 3, ", "")
+
+
+SENTENCES = ("The hum is loud at night.", "It came back in August.", "A dry capacitor is the cause.")
+
+
+def quoting(text: str, answer: str) -> PipelineAnswer:
+    """An answer over one source of a text."""
+    given = answered()
+    (chunk,) = given.package.candidates
+    package = given.package.model_copy(update={"candidates": [chunk.model_copy(update={"text": text})]})
+    return given.model_copy(update={"answer": answer, "package": package})
+
+
+@pytest.mark.parametrize("separator", [" ", "\n"])
+def test_a_source_of_several_sentences_is_shown_once_with_all_of_them(separator: str) -> None:
+    """Also where they are lines of a log, which is read as one sentence: each is around the others."""
+    cited = [sentence.removesuffix(".") for sentence in SENTENCES] if separator == "\n" else [*SENTENCES]
+    answer = quoting(separator.join(cited), "\n\n".join(f"{sentence} [S1]" for sentence in cited))
+    view = run_view(answer)
+    assert len(view.sources[0].quotes) == len(SENTENCES)
+    _, _, sources = shown(answer_report(view)).partition("[S1] report")
+    assert (sources.count("[S1]"), sources.count("source: ")) == (0, 1)
+    assert [" ".join(sources.split()).count(sentence) for sentence in cited] == [1, 1, 1]
+    assert shown(source_report(view.sources[0])).count("source: ") == (separator == "\n")
+
+
+def test_each_quote_that_is_changed_stands_with_its_source() -> None:
+    """Below the exact ones, which come once; each with its own verdict."""
+    quoted = f"{SENTENCES[0]} [S1] “It came back in March now” [S1]"
+    said = shown(answer_report(run_view(quoting(" ".join(SENTENCES), quoted)))).partition("[S1] report")[2]
+    lines = [line.strip() for line in said.splitlines()]
+    assert "copied word for word" in lines
+    assert f"source: {SENTENCES[0]}" in lines
+    assert lines.count("quote: It came back in March now") == 1
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_an_answer_can_be_read_at_any_width(width: int) -> None:
+    """No line is a word of a column."""
+    text = printed(answer_report(run_view(quoting(" ".join(SENTENCES), f"{SENTENCES[0]} [S1]"))), width=width).plain
+    assert f"source: {SENTENCES[0]}" in text
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_labels_that_stand_for_nothing_are_shown() -> None:

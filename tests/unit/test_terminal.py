@@ -340,6 +340,27 @@ def test_an_id_stands_whole_on_one_line(identifier: str, width: int) -> None:
         assert console.width == width
 
 
+@pytest.mark.parametrize("width", [40, 80, 120, 160])
+def test_a_text_beside_ids_can_be_read(width: int) -> None:
+    """Below the width of a readable column it stands below the other cells, which fill lines of their own."""
+    identifier, text = "0196f0a1-6f0a-7a2b-9f3e-3c1d2e4f5a6b", "Power is cut at noon on the lower deck."
+    _, example = {**examples(), **hybrid_examples()}["retrieve_hybrid.result"]
+    answer = Hybrid.model_validate(with_texts(with_ids(json.loads(json.dumps(example)), identifier), text))
+    corpus = next(iter(answer.results))
+    lines = printed(hybrid_table(corpus, answer.results[corpus], answer.metrics[corpus]), width=width).plain.split("\n")
+    assert text in " ".join("\n".join(lines).split())
+    assert max(map(len, lines)) <= max(width, len(identifier) + 10)
+    assert sum(identifier in line for line in lines) == len(answer.results[corpus].chunks)
+    assert ("┃" in "".join(lines)) == (width == 160)
+
+
+def with_texts(value: Any, text: str) -> Any:
+    """The same data with one text in place of those of chunks."""
+    if isinstance(value, dict):
+        return {name: text if name == "text" else with_texts(inner, text) for name, inner in value.items()}
+    return [with_texts(inner, text) for inner in value] if isinstance(value, list) else value
+
+
 def test_a_long_question_is_cut() -> None:
     """Its beginning is enough to know it by; the JSON has all of it."""
     _, example = {**examples(), **hybrid_examples()}["retrieve_hybrid.result"]

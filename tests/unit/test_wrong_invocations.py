@@ -375,3 +375,12 @@ def test_a_wrong_option_of_a_job_is_wrong_usage(
     """Exit code 2, as for any wrong option."""
     assert run(COMMAND, ["search", "hum", "--broker", f"redis://{NOWHERE}/0", *arguments]) == 2
     assert said in capfd.readouterr().err
+
+
+def test_the_module_of_the_command_line_says_how_it_is_run() -> None:
+    """It is none itself; silence would look like success."""
+    done = subprocess.run(
+        [sys.executable, "-m", "worker.cli.main", "--help"], capture_output=True, text=True, timeout=180, check=False
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "run retrieval-worker, or python -m workbench" in done.stderr

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.console import Console, Group
+from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -22,7 +23,7 @@ from rich.text import Text
 from worker.core.text.visible import ascii_json, visible, visible_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import ConsoleOptions, RenderableType
     from rich.segment import Segment
@@ -35,19 +36,30 @@ class Terminal(Console):
         super().__init__(**options, markup=False, emoji=False, highlight=False)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a table is as wide as its ids need, even where a terminal or a pipe is narrower."""
+        """Print; a table with ids that is too narrow to be read is printed as a block of lines for each row."""
         (renderable, *other_renderables) = objects or ("",)
-        if isinstance(renderable, Group) and not other_renderables:
+        if other_renderables or not isinstance(renderable, Group | Table):
+            super().print(*objects, **options)
+        elif isinstance(renderable, Group):
             for grouped_renderable in renderable.renderables:
                 self.print(grouped_renderable, **options)
-            return
-        usual = self.width
-        needed = _needed_width(renderable) if isinstance(renderable, Table) and not other_renderables else 0
-        if needed > usual:
-            self.width = needed
-        super().print(*objects, **options)
-        if needed > usual:
-            self.width = usual
+        elif _needed_width(renderable) > self.width:
+            self._print_rows(renderable, **options)
+        else:
+            super().print(renderable, **options)
+
+    def _print_rows(self, table: Table, **options: Any) -> None:
+        """Print a table without its columns: title, a block of lines for each row, caption."""
+        if table.title:
+            self.print(table.title, **options)
+        for row in zip(*(column.cells for column in table.columns), strict=True):
+            lines, texts = _block(table, row, self.width)
+            for line in lines:
+                self.print(line, **options, soft_wrap=True)  # an id is whole on one line, so that it can be copied
+            for text in texts:
+                self.print(Padding(text, (0, 0, 0, len(_INDENT))), **options)
+        if table.caption:
+            self.print(table.caption, **options)
 
     def on_broken_pipe(self) -> None:
         """End the command, by way of `main.run`: the reader of standard output has exited."""
@@ -67,10 +79,14 @@ class Terminal(Console):
 ID_COLUMN: Any = {"no_wrap": True, "overflow": "ignore"}
 """Options of a table's column of ids: each id is whole on one line, so that it can be copied."""
 
-_OTHER_COLUMN = 16
-"""Minimum width of other columns, which wrap; and the width of padding and border."""
+_WRAPPED, _TEXT = 16, 40
+"""Minimum widths at which a column that wraps, and one that takes the room that is there, can be read."""
 
 _AROUND = 3
+"""Width of a column's padding and border."""
+
+_INDENT, _BETWEEN = "   ", "  "
+"""Before the lines of a block after its first; between two cells on a line."""
 
 
 def id_cell(text: str) -> str:
@@ -79,7 +95,7 @@ def id_cell(text: str) -> str:
 
 
 def _needed_width(table: Table) -> int:
-    """Return the width that a table needs for its ids, 0 without any; other columns may wrap."""
+    """Return the width at which a table with ids can be read, 0 for one without any."""
     if all(column.overflow != "ignore" for column in table.columns):
         return 0
     needed = 1
@@ -87,10 +103,30 @@ def _needed_width(table: Table) -> int:
         widest = max([cell_len(str(cell)) for cell in [column.header, *column.cells] if isinstance(cell, str | Text)])
         if column.overflow == "ignore":
             column.min_width = widest
-        elif not column.no_wrap or column.ratio:
-            widest = min(widest, _OTHER_COLUMN)
+        elif column.ratio:
+            widest = min(widest, _TEXT)
+        elif not column.no_wrap:
+            widest = min(widest, _WRAPPED)
         needed += (column.width or min(widest, column.max_width or widest)) + _AROUND
     return needed
+
+
+def _block(table: Table, row: Sequence[RenderableType], width: int) -> tuple[list[Text], list[Text]]:
+    """Return a row's cells with their names: lines of as many as there is room for, and texts, which wrap."""
+    lines: list[Text] = []
+    texts: list[Text] = []
+    for column, cell in zip(table.columns, row, strict=True):
+        content = cell if isinstance(cell, Text) else styled((str(cell), str(column.style)))
+        named = styled((f"{column.header} ".lstrip(), "dim")) + content
+        if not content:
+            continue
+        if column.ratio:
+            texts.append(named)
+        elif lines and lines[-1].cell_len + len(_BETWEEN) + named.cell_len <= width:
+            lines[-1] += styled(_BETWEEN) + named
+        else:
+            lines.append(styled(_INDENT if lines else "") + named)
+    return lines, texts
 
 
 def styled(*pieces: str | tuple[str, str]) -> Text:

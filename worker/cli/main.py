@@ -196,3 +196,8 @@ def _explain_usage(error: Any) -> int:
     if sentence:
         complain(sentence)
     return int(error.exit_code)
+
+
+if __name__ == "__main__":
+    complain("this module has no commands: run retrieval-worker, or python -m workbench")
+    sys.exit(2)

@@ -36,13 +36,15 @@ QUOTED = {
 """Verdict → a sentence with such a quote."""
 
 
-def answered(sentence: str) -> RunView:
+def answered(verdict: str) -> RunView:
+    """An answer with one quote of this verdict."""
     answer = example("run_pipeline.result")
     package = answer["package"]
     (given,), labels = package["candidates"], package["source_labels"]
     package["candidates"] = [{**given, "chunk_id": f"c{i}", "text": text} for i, text in enumerate(SOURCES)]
     package["source_labels"] = {f"S{i + 1}": {**labels["S1"], "chunk_id": f"c{i}"} for i in range(len(SOURCES))}
-    return run_view(PipelineAnswer.model_validate({**answer, "answer": sentence}))
+    citations = [{**citation, "quote": verdict} for citation in answer["citations"]]
+    return run_view(PipelineAnswer.model_validate({**answer, "answer": QUOTED[verdict], "citations": citations}))
 
 
 def on_page(view: RunView) -> str:
@@ -70,7 +72,7 @@ def lines_of(pieces: Sequence[Any]) -> list[str]:
 @pytest.mark.parametrize("verdict", QUOTED)
 def test_each_face_shows_the_same_of_a_quote(verdict: str) -> None:
     """Both texts with the sentence around, what differs in words, and the verdict in the colour of its tone."""
-    view = answered(QUOTED[verdict])
+    view = answered(verdict)
     source = view.sources[0]
     (quote,) = source.quotes
     assert quote.verdict == source.verdict == verdict
@@ -84,14 +86,14 @@ def test_each_face_shows_the_same_of_a_quote(verdict: str) -> None:
             assert all(flat(line) in flat(face) for line in lines_of(pieces))
     known = said("quote", verdict)
     assert f'<span class="badge {known.tone}">{known.words}</span>' in page
-    code = {"fair": "\x1b[33m", "bad": "\x1b[1;31m", "plain": "\x1b[1;36m[S1]\x1b[0m "}[known.tone]
+    code = {"fair": "\x1b[33m", "bad": "\x1b[1;31m", "plain": ""}[known.tone]
     assert all(f"{code}{known.words}" in report for report in reports)
 
 
 @pytest.mark.parametrize("verdict", QUOTED)
 def test_no_face_shows_a_quote_in_green(verdict: str) -> None:
     """For each verdict: that characters are the same is no success."""
-    view = answered(QUOTED[verdict])
+    view = answered(verdict)
     assert not re.search(r'<ins|class="[^"]*\bgood\b', on_page(view))
     for report in (answer_report(view), source_report(view.sources[0])):
         assert not re.search(r"\x1b\[(?:\d+;)*[39]2m", coloured(report))

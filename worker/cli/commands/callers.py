@@ -6,6 +6,7 @@ have a key.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +17,7 @@ from retrieval_client.errors import InvalidJob, NotAuthorised
 from retrieval_client.json_values import path_of_large
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from retrieval_client import Client, Signer, TaskId
     from retrieval_client.contract.base import AnsweredBy, AnswerT
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 AS, CLAIMS, TOKEN = "--as", "--claims", "--token"
 TOKEN_VARIABLE = "INSPECTOR_TOKEN"  # noqa: S105 -- its name
+_NAME_CALLER = f"name the caller: give one of {AS}, {CLAIMS} and {TOKEN}"
 
 
 def stated_caller(context: typer.Context, parameter: typer.CallbackParam, value: str) -> str:
@@ -162,7 +164,7 @@ def _json_claims(text: str, option: str) -> dict[str, Any]:
 
 
 def _nobody() -> typer.BadParameter:
-    return typer.BadParameter(f"name the caller: give one of {AS}, {CLAIMS} and {TOKEN}")
+    return typer.BadParameter(_NAME_CALLER)
 
 
 # --- jobs ---------------------------------------------------------------------------------------
@@ -229,6 +231,22 @@ def signer_of(settings: Settings, timeout: float) -> Signer | None:
         return None
     lifetime = min(MAX_TOKEN_SECONDS, max(600, int(timeout) + 60))
     return Signer(keys[secret], secret, audience=rules.audience, lifetime_seconds=lifetime)
+
+
+@contextlib.contextmanager
+def naming_options(sender: SentAs) -> Iterator[None]:
+    """Have a worker's refusal of a job without a caller name the options that state one.
+
+    Raises:
+        typer.BadParameter: the job needs a caller, and no option names one.
+    """
+    try:
+        yield
+    except NotAuthorised as error:
+        if sender.fields:
+            raise
+        refusal, *_ = error.message.split(": ")
+        raise typer.BadParameter(f"{refusal}: {_NAME_CALLER}") from None
 
 
 def enqueue(client: Client, job: AnsweredBy[AnswerT], expires: float) -> TaskId[AnswerT]:

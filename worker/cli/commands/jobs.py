@@ -12,7 +12,7 @@ import typer
 
 from retrieval_client.errors import DeadLettered, InternalError, InvalidJob, RetrievalError, SettingsError
 from worker.adapters.terminal import console, write_json_text
-from worker.cli.commands.callers import Claims, JobCaller, JobToken, SentAs, enqueue, sent_as
+from worker.cli.commands.callers import Claims, JobCaller, JobToken, SentAs, enqueue, naming_options, sent_as
 from worker.cli.usage import WrongUsage
 
 if TYPE_CHECKING:
@@ -155,8 +155,8 @@ def query(
     from retrieval_client import RetrieveTopK, TopK, encode_embedding
     from worker import settings
     from worker.adapters.providers import embedder
-    from worker.inspector.text.answers import QUESTION_WIDTH, top_k_table
-    from worker.inspector.view.wording import short
+    from worker.inspector.text.answers import top_k_table
+    from worker.inspector.view.wording import QUESTION_WIDTH, short
     from worker.model import DIMENSIONS
 
     loaded = settings.load_unconnected()
@@ -177,7 +177,8 @@ def query(
         job_fields["run"] = run_name(*record)
     job = wanted_job(RetrieveTopK, job_fields)
     start = time.perf_counter()
-    answer = send(client_of(broker, backend, sender.signer), job, timeout)
+    with naming_options(sender):
+        answer = send(client_of(broker, backend, sender.signer), job, timeout)
     assert isinstance(answer, TopK)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
@@ -247,7 +248,8 @@ def search(
     if record:
         job_fields["run"] = run_name(*record)
     paths = settings.load_unconnected().paths
-    answer = send(client_of(broker, backend, sender.signer), wanted_job(RetrieveHybrid, job_fields), timeout)
+    with naming_options(sender):
+        answer = send(client_of(broker, backend, sender.signer), wanted_job(RetrieveHybrid, job_fields), timeout)
     assert isinstance(answer, Hybrid)  # noqa: S101 -- for the type checker: one query, one answer
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))

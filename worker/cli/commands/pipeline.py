@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from worker.adapters.terminal import console, screen, styled, write_json, write_json_text
-from worker.cli.commands.callers import Caller, Claims, JobCaller, JobToken, Token, enqueue, sent_as
+from worker.cli.commands.callers import (
+    Caller,
+    Claims,
+    JobCaller,
+    JobToken,
+    Token,
+    enqueue,
+    naming_options,
+    sent_as,
+)
 from worker.cli.commands.jobs import (
     AsJson,
     Backend,
@@ -60,7 +69,7 @@ def ask(
     """
     from retrieval_client import RunPipeline
     from worker import settings
-    from worker.inspector.text.pipeline_answer import answer_report
+    from worker.inspector.text.pipeline_answer import answer_report, continue_line
     from worker.inspector.view.run import About, run_view
 
     sender = sent_as(caller, claims, token, timeout, required=False)
@@ -86,11 +95,14 @@ def ask(
         def report(stage: str, finished_stages: int, total: int) -> None:
             status.update(styled(f"{stage} ({finished_stages} of {total})"))
 
-        answer = answered(client, wanted_job(RunPipeline, job_fields), timeout, report)
+        with naming_options(sender):
+            answer = answered(client, wanted_job(RunPipeline, job_fields), timeout, report)
     if as_json:
         write_json_text(answer.model_dump_json(indent=1))
     else:
         console.print(answer_report(run_view(answer, About(accepted=accepted))))
+        if answer.response_id:
+            console.print(continue_line(answer))
 
 
 def answered(

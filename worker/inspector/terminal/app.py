@@ -10,10 +10,11 @@ import sys
 import threading
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
+from textual import on
 from textual.app import App
 from textual.binding import Binding
 from textual.containers import Horizontal
-from textual.widgets import Checkbox, Footer, Input, OptionList, RichLog, Select, Static, TabbedContent, TabPane
+from textual.widgets import Footer, Input, OptionList, RichLog, Select, Static, TabbedContent, TabPane
 
 from retrieval_client.contract.run_jobs import RunName
 from worker.adapters.terminal import printed, styled
@@ -22,7 +23,7 @@ from worker.inspector.text.answers import citations_table, conflicts_table, repl
 from worker.inspector.text.pipeline_answer import answer_report, source_report
 from worker.inspector.text.runs import run_entry
 from worker.inspector.text.trace import trace_report
-from worker.inspector.view.wording import QUIET, STYLES
+from worker.inspector.view.wording import QUESTION_WIDTH, QUIET, STYLES, short
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PANES = ("ask", "answer", "trace", "citations", "drift", "runs")
+_PAGES = (("up", -1), ("down", 1))
 
 
 class Pane(RichLog):
@@ -69,9 +71,12 @@ class Terminal(App[None]):
     TabPane { padding: 0; }
     Pane, #runs-lines { height: 1fr; border: none; padding: 0; }
     #choices, #status { height: 1; }
-    #choices Select { width: 30; }
+    #choices Select { width: 28; }
+    #choices #chat_mode { width: 24; }
+    .-few-rows #choices, .-few-rows #starting_prompt, .-few-rows #filters, .-few-rows Footer { display: none; }
     #source { border-top: solid ansi_blue; }
     """
+    VERTICAL_BREAKPOINTS = [(0, "-few-rows"), (10, "-rows")]  # noqa: RUF012 -- as Textual types it
     BINDINGS: ClassVar[list[BindingType]] = [
         # Keys that can't be typed as text, so that typing on after an answer only writes.
         *(Binding(f"f{i}", f"open('{pane}')", pane.capitalize(), show=False) for i, pane in enumerate(PANES, 2)),
@@ -81,9 +86,9 @@ class Terminal(App[None]):
         Binding("ctrl+r", "again", "reload"),
         Binding("f1", "show_help_panel", "keys"),
         Binding("ctrl+q", "quit", "quit", priority=True),
-        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
+        Binding("ctrl+c", "interrupt", "quit, with exit code 130", show=False, priority=True),
         Binding("escape", "leave", "hide the keys, or write", show=False),
-        *(Binding(f"page{way}", f"page({pages})", show=False) for way, pages in (("up", -1), ("down", 1))),
+        *(Binding(f"page{way}", f"page({pages})", f"scroll {way}", show=False) for way, pages in _PAGES),
     ]
 
     def __init__(self, desk: Desk, choices: Mapping[str, Sequence[str]]) -> None:
@@ -91,7 +96,10 @@ class Terminal(App[None]):
         self.theme = "ansi-dark"
         self._desk, self._choices = desk, choices
         self._turns: list[RenderableType] = []
+        # What stands below the answer that is waited for.
+        self._beginning: list[RenderableType] = []
         self._is_asking = False
+        self._was_chat = True
         self._run_name: RunName | None = None
         self._sources: Sequence[SourceView] = ()
         self._listed: Sequence[ListedRun] = ()
@@ -106,10 +114,11 @@ class Terminal(App[None]):
                     for name, values in self._choices.items():
                         options = [(f"{name} {value}", value) for value in values]
                         yield Select(options, id=name, prompt=f"default {name}", compact=True)
-                    yield Checkbox("chat", value=True, id="chat_mode", compact=True)
+                    kinds = [("chat", "chat"), ("single questions", "single")]
+                    yield Select(kinds, id="chat_mode", value="chat", allow_blank=False, compact=True)
                 yield Input(placeholder="starting prompt, in place of the mode's", id="starting_prompt", compact=True)
                 yield Input(placeholder='filters, such as {"pages": [3]}', id="filters", compact=True)
-                yield Input(placeholder="your question", id="question", compact=True)
+                yield Input(placeholder="your question", id="question", compact=True, select_on_focus=False)
             for i, pane in enumerate(PANES[1:5], 3):
                 with TabPane(f"F{i} {pane.capitalize()}", id=pane):
                     yield Pane(id=f"{pane}-lines", min_width=0, auto_scroll=False)
@@ -170,6 +179,10 @@ class Terminal(App[None]):
     def _say(self, message: str, style: str = "") -> None:
         self.query_one("#status", Static).update(styled((message, style)))
 
+    def action_interrupt(self) -> None:
+        """End as at SIGINT."""
+        self.exit(return_code=128 + signal.SIGINT)
+
     def action_open(self, pane: str) -> None:
         """Open a pane, and so read what it shows; hide the list of keys."""
         self.action_hide_help_panel()
@@ -220,7 +233,9 @@ class Terminal(App[None]):
         return [replay_table(title, drift) if drift else "this run recorded no chunks"]
 
     def _show_answer(self, page: RunPage) -> None:
-        pairs = ((styled((view.about.question, "bold")), answer_report(view)) for view in page.views)
+        pairs = (
+            (styled((short(view.about.question, QUESTION_WIDTH), "bold")), answer_report(view)) for view in page.views
+        )
         self.query_one("#answer-lines", Pane).show([report for pair in pairs for report in pair])
         self._sources = [source for view in page.views for source in view.sources if source.is_cited]
         self._source = 0
@@ -243,12 +258,25 @@ class Terminal(App[None]):
         self.action_open("answer")
 
     def action_begin(self) -> None:
-        """Begin a new conversation; also where a chat begins or ends."""
+        """Begin a new conversation, below the answer that is waited for; also where a chat begins or ends."""
         self._desk.chain = {}
-        kind = "a new conversation" if self.query_one(Checkbox).value else "each question stands alone"
-        self._show_turn(styled((f"— {kind}, with your permissions; recorded as your runs —", QUIET)))
+        kind = "a new conversation" if self._is_chat else "each question stands alone"
+        line = styled((f"— {kind}, with your permissions; recorded as your runs —", QUIET))
+        if self._is_asking:
+            self._beginning = [line]
+            self._say(f"after this answer: {kind}")
+        else:
+            self._show_turn(line)
 
-    on_checkbox_changed = action_begin
+    @on(Select.Changed, "#chat_mode")
+    def _change_kind(self) -> None:
+        if self._is_chat != self._was_chat:
+            self._was_chat = self._is_chat
+            self.action_begin()
+
+    @property
+    def _is_chat(self) -> bool:
+        return self.query_one("#chat_mode", Select).value == "chat"
 
     def _show_turn(self, *lines: RenderableType, working: str = "") -> None:
         self._turns += lines
@@ -259,8 +287,11 @@ class Terminal(App[None]):
         question = self.query_one("#question", Input)
         if self._is_asking:
             self._say("one question at a time")
-        elif typed := question.value.strip():
+        elif not (typed := question.value.strip()):
+            self._say("write a question first")
+        else:
             self._is_asking, question.value = True, ""
+            self._say("")
             self._show_turn("", styled((f"› {typed}", "bold")), working="… waiting")
             work = functools.partial(self._answer, typed, self._fields())
             self._in_background(work, self._show_answered, functools.partial(self._show_failed, typed))
@@ -269,8 +300,7 @@ class Terminal(App[None]):
         """Return the fields of a question's job that were chosen or written."""
         inputs = self.query("#starting_prompt, #filters").results(Input)
         fields = {str(field.id): field.value.strip() for field in inputs}
-        fields |= {str(field.id): "" if field.is_blank() else str(field.value) for field in self.query(Select)}
-        return {**fields, "chat_mode": "chat" if self.query_one(Checkbox).value else "single"}
+        return fields | {str(field.id): "" if field.is_blank() else str(field.value) for field in self.query(Select)}
 
     def _answer(self, question: str, fields: Mapping[str, str]) -> RunPage:
         def report(stage: str, finished_stages: int, total: int) -> None:
@@ -280,11 +310,17 @@ class Terminal(App[None]):
         return self._desk.views.run(self._desk.caller, name)
 
     def _show_answered(self, page: RunPage) -> None:
-        self._is_asking, self._run_name = False, page.name
-        self._show_turn(*(answer_report(view, brief=True) for view in page.views))
+        self._run_name = page.name
+        self._show_end(*(answer_report(view, brief=True) for view in page.views))
+
+    def _show_end(self, *lines: RenderableType) -> None:
+        """Show what has become of a question, and what was begun meanwhile."""
+        beginning, self._is_asking, self._beginning = self._beginning, False, []
+        self._show_turn(*lines, *beginning)
+        if self.query_one(TabbedContent).active == "ask":
+            self._say("")
 
     def _show_failed(self, question: str, message: str) -> None:
-        self._is_asking = False
-        self._show_turn(styled((message, STYLES["bad"])))
+        self._show_end(styled((message, STYLES["bad"])))
         field = self.query_one("#question", Input)
         field.value = field.value or question  # Enter tries again

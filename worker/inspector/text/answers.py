@@ -23,7 +23,7 @@ from worker.inspector.text.parts import (
 from worker.inspector.view.candidates import title_of, where
 from worker.inspector.view.pieces import whole_words, window
 from worker.inspector.view.run import run_view
-from worker.inspector.view.wording import clamped, said, short
+from worker.inspector.view.wording import QUESTION_WIDTH, clamped, said, short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 SECTION_WIDTH, DOCUMENT_WIDTH = 40, 34
 ROW = 100
 """Characters of a text in a row."""
-
-QUESTION_WIDTH = 200
-"""Characters of a question that are repeated."""
 
 MOST_CONFLICTS = 50
 """Maximum conflicts shown; a document of thousands of citations may have as many conflicts."""

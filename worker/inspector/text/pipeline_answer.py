@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Group
 from rich.padding import Padding
 
 from worker.adapters.terminal import styled
 from worker.core.prompting.costs import written
-from worker.inspector.text.parts import FULL, fact_line, marked, table_of, verdict_cell
+from worker.inspector.text.parts import fact_line, marked, verdict_cell
 from worker.inspector.view.candidates import where
-from worker.inspector.view.quotes import quote_facts
+from worker.inspector.view.pieces import Piece
+from worker.inspector.view.quotes import quote_facts, sentences_of
 from worker.inspector.view.wording import LABEL, MARKS, QUIET, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import RenderableType
-    from rich.table import Table
     from rich.text import Text
 
     from retrieval_client.contract.answers import Cited, PipelineAnswer
     from retrieval_client.contract.results import Cost
-    from worker.core.citations.answering import QuoteCheck
     from worker.inspector.view.run import RunView
     from worker.inspector.view.sources import SourceView
 
 SNIPPET = 240
-PLACE = {"no_wrap": True, "max_width": 34}
+INDENTED = (0, 0, 0, 5)
 _LABELS = r"\[S\d+(?:\s*[,;]\s*S\d+)*\]"
 
 
@@ -43,10 +42,11 @@ def answer_report(view: RunView, *, brief: bool = False) -> Group:
 def _report_lines(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterator[RenderableType]:
     yield Padding(_answer_text(answer), (0, 0, 1, 2))
     yield from map(styled, view.said)
-    if answer.citations:
-        yield styled("\n").join(map(_source_line, answer.citations)) if brief else sources_table(answer)
-    if not brief:
-        yield from (line for source in view.sources for quote in source.quotes for line in _quote_parts(quote, source))
+    if brief:
+        yield from map(_source_line, answer.citations)
+    else:
+        yield from _source_blocks(answer, view.sources)
+        yield styled((_caption(answer), QUIET))
     if answer.unknown_labels:
         yield fact_line("unknown labels", ", ".join(answer.unknown_labels), "red")
     if answer.unreadable_labels:
@@ -55,8 +55,11 @@ def _report_lines(answer: PipelineAnswer, view: RunView, brief: bool) -> Iterato
         yield fact_line("costs", costs_line(answer.costs))
     for warning in answer.trace.warnings:
         yield fact_line("warning", warning, "yellow")
-    if answer.response_id:
-        yield fact_line("continue", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
+
+
+def continue_line(answer: PipelineAnswer) -> Text:
+    """Return the option of `ask` that continues from an answer."""
+    return fact_line("continue", f"--after {answer.response_id}   (conversation {answer.conversation_id})")
 
 
 def _answer_text(answer: PipelineAnswer) -> Text:
@@ -72,45 +75,44 @@ def _answer_text(answer: PipelineAnswer) -> Text:
     return styled(reasons.get((answer.status, answer.short_reason), f"{nothing}, so no model was asked"))
 
 
-def sources_table(answer: PipelineAnswer) -> Table:
-    """Build a table with one row per citation: the label's source, and the verdict of the quote check."""
-    labels = len({citation.label for citation in answer.citations})
-    caption = f"{labels} of {len(answer.package.source_labels)} sources cited, found by {_found_by(answer)}"
-    sections = any(citation.section for citation in answer.citations)
-    places = [(name, PLACE) for name in ("label", "document", "where", *(["in section"] if sections else []))]
-    table = table_of(None, caption, *places, ("quote", {"max_width": 12}), ("text of the source", FULL))
+def _source_blocks(answer: PipelineAnswer, sources: Sequence[SourceView]) -> Iterator[RenderableType]:
+    """Yield for each cited source a line for each of its citations, and its words: of its quotes, or how it begins."""
+    citations: dict[str, list[Cited]] = {}
     for citation in answer.citations:
-        table.add_row(
-            styled((citation.label, LABEL)),
-            citation.source_path or citation.url_or_doi or "",
-            where(citation.page_number, citation.heading),
-            *([citation.section or ""] if sections else []),
-            _quote(citation),
-            short(citation.snippet, SNIPPET),
-        )
-    return table
+        citations.setdefault(citation.label, []).append(citation)
+    for source in sources:
+        yield from map(_source_line, citations.get(source.label, ()))
+        if source.label in citations and not any(quote.spans for quote in source.quotes):
+            yield _fact("source", [Piece(short(source.text, SNIPPET), 0)])
+        yield from _quote_blocks(source, is_excerpt_shown=False)
 
 
 def _source_line(citation: Cited) -> Text:
+    """Return label and place of a citation, and what is said of the words that are quoted with it."""
     document = citation.source_path or citation.url_or_doi
-    place = ", ".join(filter(None, (document, where(citation.page_number, citation.heading))))
-    return styled((f"[{citation.label}]", LABEL), f" {place}: ") + _quote(citation)
+    section = f"in {short(citation.section, SNIPPET)}" if citation.section else ""
+    place = ", ".join(filter(None, (document, where(citation.page_number, citation.heading), section)))
+    verdict = styled(("nothing is quoted", QUIET)) if citation.quote is None else verdict_cell("quote", citation.quote)
+    return styled((f"[{citation.label}]", LABEL), f" {place}: ") + verdict
 
 
-def _quote(citation: Cited) -> Text:
-    """Return what is said of the words that are quoted with a label."""
-    if citation.quote is None:
-        return styled(("nothing is quoted", QUIET))
-    return verdict_cell("quote", citation.quote)
+def _quote_blocks(source: SourceView, *, is_excerpt_shown: bool) -> Iterator[RenderableType]:
+    """Yield what is said of the quotes of a source: once where they stand word for word, and of each other one.
+
+    Of whole sentences, which an excerpt shows, there is nothing more to say.
+    """
+    exact = [quote for quote in source.quotes if quote.verdict == "verbatim"]
+    blocks = [(quote.verdict, [*quote_facts(quote, source.text)]) for quote in source.quotes if quote not in exact]
+    if exact and (any(quote.before or quote.after for quote in exact) or not is_excerpt_shown):
+        blocks.insert(0, ("verbatim", [("source", sentences_of(exact, source.text))]))
+    for verdict, facts in blocks:
+        if len(blocks) > 1:
+            yield Padding(verdict_cell("quote", verdict), INDENTED)
+        yield from (_fact(name, pieces) for name, pieces in facts)
 
 
-def _quote_parts(quote: QuoteCheck, source: SourceView) -> Iterator[RenderableType]:
-    """Yield what is said of a quote: both texts, what differs, and the sentence around it."""
-    facts = [*quote_facts(quote, source.text)]
-    if facts:
-        yield styled((f"[{source.label}]", LABEL), " ") + verdict_cell("quote", quote.verdict)
-    for name, pieces in facts:
-        yield Padding(styled((f"{name}: ", MARKS["around"]), *marked(pieces, is_flat=False)), (0, 0, 0, 5))
+def _fact(name: str, pieces: Iterable[Piece[Any]]) -> Padding:
+    return Padding(styled((f"{name}: ", MARKS["around"]), *marked(pieces, is_flat=False)), INDENTED)
 
 
 def source_report(source: SourceView) -> Group:
@@ -126,7 +128,7 @@ def source_report(source: SourceView) -> Group:
     return Group(
         title + verdict_cell("quote", source.verdict) if source.verdict else title,
         styled((names, QUIET)),
-        *(line for quote in source.quotes for line in _quote_parts(quote, source)),
+        *_quote_blocks(source, is_excerpt_shown=True),
         *(cut if shown_length < len(source.text) else []),
         styled("\n… " if start else "\n", *marked(excerpt, is_flat=False), " …" if end < len(source.text) else ""),
     )
@@ -164,6 +166,9 @@ def _count(tokens: Sequence[int | None]) -> str:
     return str(sum(known_counts)) if len(known_counts) == len(tokens) else "?"
 
 
-def _found_by(answer: PipelineAnswer) -> str:
+def _caption(answer: PipelineAnswer) -> str:
+    """Return how many sources are cited, and what found them."""
+    labels = len({citation.label for citation in answer.citations})
     cache_note = " (from the cache)" if answer.trace.cache == "hit" else ""
-    return f"profile {answer.trace.search['profile']}{cache_note}"
+    profile = answer.trace.search["profile"]
+    return f"{labels} of {len(answer.package.source_labels)} sources cited, found by profile {profile}{cache_note}"

@@ -12,7 +12,7 @@ from rich.console import Group
 from worker.adapters.terminal import id_cell, styled
 from worker.inspector.text.parts import CHUNK, FULL, NUMBER, WORD, fact_line, table_of
 from worker.inspector.view.candidates import Ranking, changing, labels_by_place
-from worker.inspector.view.wording import LABEL, QUIET, said, scales
+from worker.inspector.view.wording import LABEL, QUESTION_WIDTH, QUIET, said, scales, short
 from worker.jobs.pipeline.wire import as_answer
 
 if TYPE_CHECKING:
@@ -53,12 +53,12 @@ def trace_as_json(recorded: AnswerTrace) -> dict[str, Any]:
 def _report_lines(title: str, recorded: AnswerTrace, everything: bool) -> Iterator[RenderableType]:
     request, trace = recorded.package.request, recorded.package.trace
     yield styled((title, "bold"))
-    yield fact_line("question", request.question)
+    yield fact_line("question", short(request.question, QUESTION_WIDTH))
     yield fact_line(
         "mode", f"{request.mode}, profile {recorded.package.profile}: {said('status', recorded.response.status).words}"
     )
     for leg, text in trace.queries.items():
-        yield fact_line(f"searched for ({leg})", text)
+        yield fact_line(f"searched for ({leg})", short(text, QUESTION_WIDTH))
     for i, text in enumerate(trace.hyde, 1):
         yield fact_line(f"hypothetical answer {i}", text)
     yield fact_line("models", ", ".join(f"{purpose}: {name}" for purpose, name in trace.models.items()))

@@ -73,6 +73,49 @@ def quote_facts(quote: QuoteCheck, source: str) -> Iterator[QuoteFact]:
         yield "stands in", (Piece(", ".join(quote.elsewhere), 0),)
 
 
+def sentences_of(quotes: Sequence[QuoteCheck], source: str) -> tuple[Piece[Role], ...]:
+    """Return the sentences of a source in which quotes stand word for word, each once, with what is not quoted of them.
+
+    >>> text = "The gain is 3.5 dB. It hums, and it buzzes."
+    >>> quotes = [checked_quote(quote, text) for quote in ("it buzzes", "The gain is 3.5 dB.", "It hums")]
+    >>> [(piece.text, *piece.marks) for piece in sentences_of(quotes, text) if piece.text.strip()]
+    [('The gain is 3.5 dB.',), ('It hums',), (', and ', 'around'), ('it buzzes',), ('.', 'around')]
+
+    Args:
+        quotes: verbatim ones.
+        source: text of the source that their spans are of.
+    """
+    bounds: list[Span] = []
+    for start, end in sorted(map(_bounds, quotes)):
+        if bounds and not source[bounds[-1][1] : start].strip():  # it goes on there, or before
+            bounds[-1] = bounds[-1][0], max(bounds[-1][1], end)
+        else:
+            bounds.append((start, end))
+    cut_places = {place for quote in quotes for place in _cut_places(quote, len(source.rstrip()))}
+    quoted = [(span, "quoted") for quote in quotes for span in quote.spans]
+    pieces: list[Piece[Role]] = []
+    for start, end in bounds:
+        if pieces or start in cut_places:
+            pieces.append(Piece(" … " if pieces else "… ", start))
+        parts = cut(source, quoted, *whole_words(source, start, end))
+        pieces += [Piece(part.text, part.start, () if part.marks else ("around",)) for part in parts]
+    if bounds[-1][1] in cut_places:
+        pieces.append(Piece(" …", bounds[-1][1]))
+    return _shown(pieces)
+
+
+def _bounds(quote: QuoteCheck) -> Span:
+    """Return start and end of what stands in a source of the sentences of a quote."""
+    return quote.spans[0][0] - len(quote.before or ""), quote.spans[-1][1] + len(quote.after or "")
+
+
+def _cut_places(quote: QuoteCheck, length: int) -> Iterator[int]:
+    """Yield those ends of `_bounds` where the sentence goes on, in a source of a length."""
+    for rest, place in zip((quote.before, quote.after), _bounds(quote), strict=True):
+        if _is_cut(rest or "") and 0 < place < length:
+            yield place
+
+
 def marked_places(quotes: Sequence[QuoteCheck], source: str) -> list[tuple[Span, Role]]:
     """Return the spans of quotes in their source, and of the words between their parts, with their roles."""
     marked: list[tuple[Span, Role]] = []
@@ -106,10 +149,14 @@ def _passage(quote: QuoteCheck, source: str) -> Iterator[Piece[Role]]:
 
 def _rest(text: str, *, is_before: bool) -> str:
     """Return the rest of a sentence; of one that was cut, its whole words and a mark."""
-    if len(text) < MOST_AROUND - 1:  # a blank at the cut is not in it
+    if not _is_cut(text):
         return text
     start, end = whole_words(text, 1, len(text)) if is_before else whole_words(text, 0, len(text) - 1)
     return f"… {text[start:]}" if is_before else f"{text[:end]} …"
+
+
+def _is_cut(rest: str) -> bool:
+    return len(rest) >= MOST_AROUND - 1  # a blank at the cut is not in it
 
 
 def _shown(pieces: Iterable[Piece[Role]]) -> tuple[Piece[Role], ...]:

@@ -111,6 +111,10 @@ def said(kind: str, code: str) -> Said:
     return VOCABULARY.get(kind, {}).get(code) or Said(code.replace("_", " "))  # type: ignore[call-overload] # any kind
 
 
+QUESTION_WIDTH = 200
+"""Characters of a question that are repeated."""
+
+
 def short(text: str | None, length: int = 280) -> str:
     """Return a text on one line, cut to a length, at a word's end."""
     text = text or ""

@@ -45,7 +45,7 @@ DEFAULTS = dict(leaves(Settings))
 
 
 def test_settings_are_few() -> None:
-    """What nobody sets is a constant with its reason: each further setting takes the place of another."""
+    """At most 140: what nobody sets is a constant with its reason, and a further setting takes the place of another."""
     assert len(ALL) <= 140
 
 

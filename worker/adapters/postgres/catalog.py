@@ -71,7 +71,7 @@ class CorpusTypes:
 
     @property
     def index(self) -> Literal["vector", "halfvec"]:
-        """What the HNSW index to search is over: ``halfvec`` of half the size, unless only the other is there.
+        """Type of the HNSW index to search: ``halfvec``, of half the size, unless only the other is there.
 
         An index of a ``halfvec`` column is always over that.
         """

@@ -97,8 +97,8 @@ def sentences_of(quotes: Sequence[QuoteCheck], source: str) -> tuple[Piece[Role]
     for start, end in bounds:
         if pieces or start in cut_places:
             pieces.append(Piece(" … " if pieces else "… ", start))
-        parts = cut(source, quoted, *whole_words(source, start, end))
-        pieces += [Piece(part.text, part.start, () if part.marks else ("around",)) for part in parts]
+        cut_pieces = cut(source, quoted, *whole_words(source, start, end))
+        pieces += [Piece(piece.text, piece.start, () if piece.marks else ("around",)) for piece in cut_pieces]
     if bounds[-1][1] in cut_places:
         pieces.append(Piece(" …", bounds[-1][1]))
     return _shown(pieces)

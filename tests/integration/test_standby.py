@@ -373,7 +373,7 @@ def test_the_primary_answers_while_the_standby_is_away(
 ) -> None:
     """From its first read on, and again where it came back."""
     only = f"postgresql://retrieval_worker@127.0.0.1:{both.standby.link.port}/postgres"
-    reads = search_side(both.settings(database_read_connection_string=only, pool={"timeout_seconds": 1}))
+    reads = search_side(both.settings(database_read_connection_string=only))
     assert on_standby(reads)
     both.standby.link.refuse(True)
     assert not on_standby(reads)
@@ -423,7 +423,7 @@ def test_a_connection_string_that_prefers_a_standby_takes_the_primary_where_ther
 
 def test_a_promoted_standby_is_searched_and_written_to(failing: Pair, start: Callable[[Settings], Engine]) -> None:
     """Both strings find it by themselves, and what was recorded before is there."""
-    engine = start(failing.settings(pool={"timeout_seconds": 1}))
+    engine = start(failing.settings())
     search(engine, run=RUN)
     failing.catch_up()
     failing.primary.end()
@@ -481,7 +481,6 @@ def partitioned(both: Pair) -> Iterator[Settings]:
     yield both.settings(
         database_read_connection_string=f"postgresql://retrieval_worker@127.0.0.1:{both.standby.link.port}/postgres",
         corpora={**corpora, "documents": documents},
-        pool={"timeout_seconds": 1},
     )
     both.write("DROP TABLE parts")
 

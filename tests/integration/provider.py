@@ -57,8 +57,8 @@ class Fault:
 
     @property
     def is_retried(self) -> bool:
-        """Whether a worker tries again after it."""
-        return self.cut or self.status in {429, 500, 502, 503}
+        """Whether a worker tries again after it: not where it would have to wait longer than for an answer."""
+        return self.retry_after is None and (self.cut or self.status in {429, 500, 502, 503})
 
 
 @dataclass(frozen=True)

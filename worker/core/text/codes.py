@@ -33,7 +33,7 @@ _IS_CODE = re.compile(
     r"|\d{3,}+-\d{3,}+$"  # `2024-0118`
 )
 _CAPITALS = re.compile(
-    r"(?<![^\W_])([A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f]{1,6}) (\d{2,}+(?:-\d++)*+)(?![.:/]?\w)"
+    r"(?<![^\W_])([A-Z\u00c0-\u00d6\u00d8-\u00de\u0391-\u03a9\u0410-\u042f]{1,6}) (\d{2,}+(?:-\d++)*)(?![.:/-]?\w)"
 )
 _NO_NAMES = STOP_WORDS | {"ad", "bc", "ce", "bce", "am", "pm", "usd", "eur", "gbp", "chf"}
 """Words in capitals before a number that are no code with it."""

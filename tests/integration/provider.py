@@ -35,6 +35,9 @@ INJECTED = (
 """An answer of a model that obeyed a source."""
 
 
+_LONGEST_PAUSE = 10
+
+
 @dataclass(frozen=True)
 class Fault:
     """Failure of one request in place of an answer.
@@ -58,7 +61,8 @@ class Fault:
     @property
     def is_retried(self) -> bool:
         """Whether a worker tries again after it: not where it would have to wait longer than for an answer."""
-        return self.retry_after is None and (self.cut or self.status in {429, 500, 502, 503})
+        is_long = (self.retry_after or "").isdigit() and int(self.retry_after or 0) > _LONGEST_PAUSE
+        return not is_long and (self.cut or self.status in {429, 500, 502, 503})
 
 
 @dataclass(frozen=True)

@@ -16,5 +16,8 @@ COMMENT = re.compile(r"^ *--.*\n", re.MULTILINE)
 def blocks(subject: str) -> dict[str, bytes]:
     """Return the statements of a file by their names, with parameters as psycopg reads them."""
     text = resources.files(__name__).joinpath(f"{subject}.sql").read_text(encoding="utf-8")
-    _, *parts = NAME.split(text)
-    return {name: COMMENT.sub("", block).strip().encode() for name, block in zip(parts[::2], parts[1::2], strict=True)}
+    _, *names_and_blocks = NAME.split(text)
+    return {
+        name: COMMENT.sub("", block).strip().encode()
+        for name, block in zip(names_and_blocks[::2], names_and_blocks[1::2], strict=True)
+    }

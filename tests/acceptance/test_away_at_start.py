@@ -78,4 +78,4 @@ def test_without_the_queue_the_terminal_needs_no_redis(worker_environment: Envir
     with on_screen(without(worker_environment(), "Redis"), "--as", "alice") as screen:
         screen.wait_for("your question")
         screen.type_in("\x03")
-        assert screen.ended() == 0
+        assert screen.ended() == 130

@@ -211,7 +211,7 @@ def test_the_command_line_shows_which_citations_contradict_each_other_and_where(
             text=True,
             timeout=120,
             check=False,
-            env={**os.environ, **environment, "COLUMNS": "200"},  # rows, not lines
+            env={**os.environ, **environment},
         )
     assert done.returncode == 0, done.stderr
     (kept,) = (tmp_path / "artifacts").glob("*/runs/song-1/r1/citations.json")

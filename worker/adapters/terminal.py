@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import sys
 import traceback
@@ -36,17 +37,24 @@ class Terminal(Console):
         super().__init__(**options, markup=False, emoji=False, highlight=False)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print; a table with ids that is too narrow to be read is printed as a block of lines for each row."""
+        """Print; a table with ids is printed as a block of lines for each row where the width is too small to read it.
+
+        A pipe has no width: a table is as wide there as it needs to be.
+        """
         (renderable, *other_renderables) = objects or ("",)
         if other_renderables or not isinstance(renderable, Group | Table):
             super().print(*objects, **options)
         elif isinstance(renderable, Group):
             for grouped_renderable in renderable.renderables:
                 self.print(grouped_renderable, **options)
-        elif _needed_width(renderable) > self.width:
+        elif (needed := _needed_width(renderable)) <= self.width:
+            super().print(renderable, **options)
+        elif self.is_terminal or "COLUMNS" in os.environ:
             self._print_rows(renderable, **options)
         else:
+            usual, self.width = self.width, needed
             super().print(renderable, **options)
+            self.width = usual
 
     def _print_rows(self, table: Table, **options: Any) -> None:
         """Print a table without its columns: title, a block of lines for each row, caption."""

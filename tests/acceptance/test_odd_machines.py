@@ -285,7 +285,7 @@ MOMENTS: dict[str, Callable[[Machine, Terminal], object]] = {
     "the corpora are loaded": lambda _, terminal: "loading" in terminal.output,
     "the worker starts": lambda machine, _: machine.runs("celery"),
     "a question is asked": lambda _, terminal: "alice asks" in terminal.output,
-    "all is stopped": lambda _, terminal: "\n[S1]" in terminal.output.replace("\r", "").partition("extraction: ")[2],
+    "all is stopped": lambda _, terminal: "copied word for word" in terminal.output.partition("extraction: ")[2],
 }
 
 

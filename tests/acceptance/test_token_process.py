@@ -116,7 +116,7 @@ def test_a_token_is_worth_one_job_under_one_id(backend: Backend, environment: En
             "swapped to another task": backend.ask(
                 token, mine, task="pinned_replay", job={"required_chunk_hashes": []}
             ),
-            "expired": backend.ask(backend.token(mine, now=time.time() - 601), mine),
+            "expired": backend.ask(backend.token(mine, now=time.time() - 610), mine),
             "of another key": backend.ask(backend.token(mine, key="x" * 40), mine),
             "changed claims": backend.ask(_with_claims_of(token, backend.token(mine, claims={"user_id": "bob"})), mine),
         }
@@ -144,7 +144,7 @@ def test_a_forged_token_is_refused_where_none_is_needed(
     with celery_worker(environment(KEYS), worker_log, "--concurrency=1"):
         good, late, bad = (str(uuid.uuid4()) for _ in range(3))
         assert backend.ask(backend.token(good, job=public), good, job=public) == "somebody"
-        assert backend.ask(backend.token(late, job=public, now=time.time() - 601), late, job=public) == "somebody"
+        assert backend.ask(backend.token(late, job=public, now=time.time() - 610), late, job=public) == "somebody"
         said = backend.ask(backend.token(bad, job=public, key="x" * 40), bad, job=public)
         (letter,) = backend.dead(1)
     assert said.startswith("principal_token: ")

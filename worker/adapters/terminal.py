@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import shutil
 import sys
 import traceback
@@ -49,7 +48,7 @@ class Terminal(Console):
                 self.print(grouped_renderable, **options)
         elif (needed := _needed_width(renderable)) <= self.width:
             super().print(renderable, **options)
-        elif self.is_terminal or "COLUMNS" in os.environ:
+        elif self.is_terminal or "COLUMNS" in self._environ:  # Rich's own: it takes its width from there
             self._print_rows(renderable, **options)
         else:
             usual, self.width = self.width, needed

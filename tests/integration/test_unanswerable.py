@@ -227,7 +227,7 @@ def test_no_command_prints_more_than_is_known(engine: Engine, settings: Settings
                     check_printed(answer_report(run_view(answer), brief=True)),
                 ):
                     assert "is not judged" in flat(printed) or "That does not show" in flat(printed)
-                    assert " %" not in flat(printed).replace(flat(answer.answer or ""), "").split("┃")[0]
+                    assert " %" not in flat(printed).replace(flat(answer.answer or ""), "").split("[S")[0]
         traces = engine.pipeline_jobs.traces(name, ALICE)
         check_printed(*(trace_report("t", one) for one in traces))
         if cited := engine.reading.citations(ALICE, name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import os
 import signal
 import tempfile
 from pathlib import Path
@@ -47,6 +48,10 @@ _numbers = itertools.count(1)
 
 # A shell has what it runs in the background ignore Ctrl-C, and so would all that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Nor does the terminal from which the tests are run decide how wide a table is, or whether it has colours.
+for _variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR"):
+    os.environ.pop(_variable, None)
 
 
 def pytest_configure(config: pytest.Config) -> None:

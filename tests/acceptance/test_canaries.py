@@ -120,7 +120,8 @@ class Site:
 
 def content(client: redis.Redis, key: str) -> Any:
     """A key's value, if it is none of those that have to hold a job or an answer."""
-    if key in {"retrieval", "pipeline", "unacked"} or key.endswith(".dead") or ".inflight." in key:
+    holds_messages = key.endswith(".dead") or any(part in key for part in (".inflight.", ".caller.", ".delayed."))
+    if key in {"retrieval", "pipeline", "unacked"} or holds_messages:
         return ""
     kind = client.type(key).decode()
     if kind != "string":

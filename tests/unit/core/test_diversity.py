@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from worker.core.ranking.diversity import (
     cut,
     diversified,
-    mmr,
+    marginal_order,
     per_corpus,
     per_document,
     stacked,
@@ -46,9 +46,9 @@ def dropped(selection: Selection) -> list[tuple[str, str]]:
 VECTORS = {"A": (0.8, 0.6, 0), "B": (0.8, 0.6, 0), "C": (0.6, -0.8, 0), "D": (0.8, -0.6, 0), "F": (0.6, 0, 0.8)}
 
 
-def chosen(names: str, k: int, lambda_: float) -> Selection:
+def chosen(names: str, lambda_: float) -> str:
     vectors = np.array([VECTORS[name] for name in names])
-    return mmr([candidate(name) for name in names], vectors[:, 0], vectors, k, lambda_)
+    return "".join(names[place] for place in marginal_order(vectors[:, 0], vectors, lambda_))
 
 
 @pytest.mark.parametrize(
@@ -68,38 +68,21 @@ def chosen(names: str, k: int, lambda_: float) -> Selection:
 )
 def test_mmr_is_the_papers_formula(names: str, lambda_: float, order: str) -> None:
     """Carbonell 1998: the highest of lambda * relevance - (1 - lambda) * (highest cosine to what was chosen)."""
-    assert kept(chosen(names, len(names), lambda_)) == list(order)
-
-
-def test_mmr_says_what_it_left() -> None:
-    """In the order in which it came."""
-    selection = chosen("ABCDF", 2, 0.7)
-    assert (kept(selection), dropped(selection)) == (
-        ["A", "D"],
-        [("B", "beyond k"), ("C", "beyond k"), ("F", "beyond k")],
-    )
-
-
-@pytest.mark.parametrize("k", [0, 1, 5, 9])
-def test_mmr_chooses_no_more_than_there_is(k: int) -> None:
-    """Any k is good."""
-    assert len(chosen("ABCDF", k, 0.5).candidates) == min(k, 5)
-    assert mmr([], [], np.zeros((0, 3)), k, 0.5).candidates == ()
+    assert chosen(names, lambda_) == order
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e20])
 def test_the_length_of_a_vector_is_nothing(scale: float) -> None:
     """Only the direction counts, also where a float32 could not square it."""
     vectors = np.array(list(VECTORS.values()), dtype=np.float32)
-    candidates = [candidate(name) for name in VECTORS]
-    scaled = vectors * np.float32(scale)
-    assert kept(mmr(candidates, [1.0] * 5, scaled, 5, 0.3)) == kept(mmr(candidates, [1.0] * 5, vectors, 5, 0.3))
+    alike = np.ones(5)
+    assert [*marginal_order(alike, vectors * np.float32(scale), 0.3)] == [*marginal_order(alike, vectors, 0.3)]
 
 
 def test_a_candidate_without_a_vector_is_like_nothing() -> None:
     """It is neither punished nor in anyone's way."""
     vectors = np.array([(1.0, 0.0), (0.0, 0.0), (1.0, 0.0)])
-    assert kept(mmr([candidate(name) for name in "abc"], [1.0, 0.9, 1.0], vectors, 3, 0.5)) == ["a", "b", "c"]
+    assert [*marginal_order(np.array([1.0, 0.9, 1.0]), vectors, 0.5)] == [0, 1, 2]
 
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.3, 0.5, 1.0]))
@@ -112,9 +95,10 @@ def test_every_choice_is_the_best_there_was(n: int, seed: int, lambda_: float) -
         return float(vectors[i] @ vectors[j]) / math.hypot(*vectors[i]) / math.hypot(*vectors[j])
 
     def marginal(i: int, before: Sequence[int]) -> float:
-        return lambda_ * relevance[i] - (1 - lambda_) * max((cosine(i, j) for j in before), default=0.0)
+        return lambda_ * float(relevance[i]) - (1 - lambda_) * max((cosine(i, j) for j in before), default=0.0)
 
-    order = [int(name) for name in kept(mmr([candidate(str(i)) for i in range(n)], relevance, vectors, n, lambda_))]
+    order = [*marginal_order(relevance, vectors, lambda_)]
+    assert sorted(order) == [*range(n)]
     for place, choice in enumerate(order):
         before, rest = order[:place], order[place:]
         assert marginal(choice, before) >= max(marginal(i, before) for i in rest) - 1e-12
@@ -126,24 +110,15 @@ def test_the_incoming_order_decides_only_between_equals(n: int, seed: int) -> No
     chance = np.random.default_rng(seed)
     vectors, relevance = chance.normal(size=(n, 768)).astype(np.float32), chance.random(n)
     other = chance.permutation(n)
-    here = mmr([candidate(str(i)) for i in range(n)], relevance, vectors, n // 2, 0.5)
-    there = mmr([candidate(str(i)) for i in other], relevance[other], vectors[other], n // 2, 0.5)
-    assert kept(there) == kept(here)
+    there = marginal_order(relevance[other], vectors[other], 0.5)
+    assert [other[place] for place in there] == [*marginal_order(relevance, vectors, 0.5)]
 
 
 @given(st.integers(1, 12), st.integers(0, 2**32 - 1))
 def test_equals_come_in_their_incoming_order(n: int, seed: int) -> None:
     """The same vector many times over, with the same relevance: a rounding error never reorders them."""
     vectors = np.tile(np.random.default_rng(seed).normal(size=768), (n, 1))
-    names = [str(i) for i in range(n)]
-    assert kept(mmr([candidate(name) for name in names], [0.3] * n, vectors, n, 0.7)) == names
-
-
-@pytest.mark.parametrize(("relevance", "rows"), [([1.0], 2), ([1.0, 1.0], 1), ([1.0], 1)])
-def test_mmr_needs_one_of_each(relevance: list[float], rows: int) -> None:
-    """A list that is too short would be stretched silently."""
-    with pytest.raises(ValueError, match="one relevance and one embedding"):
-        mmr([candidate("a"), candidate("b")], relevance, np.ones((rows, 3)), 1, 0.5)
+    assert [*marginal_order(np.full(n, 0.3), vectors, 0.7)] == [*range(n)]
 
 
 def test_vectors_are_stacked_in_order() -> None:
@@ -152,7 +127,7 @@ def test_vectors_are_stacked_in_order() -> None:
     assert stacked([candidate("b"), having]).tolist() == [[0.0, 0.0], [1.0, 2.0]]
     assert stacked([candidate("b")]).shape == (1, 0)
     assert stacked([]).shape == (0, 0)
-    assert kept(mmr([candidate("b")], [1.0], stacked([candidate("b")]), 1, 0.5)) == ["b"]
+    assert [*marginal_order(np.ones(1), stacked([candidate("b")]), 0.5)] == [0]
 
 
 # --- caps, duplicates, the cut ------------------------------------------------------------------

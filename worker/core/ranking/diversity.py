@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -70,7 +69,7 @@ def diversified(
 
     Args:
         candidates: best first.
-        lambda_: see `mmr`; 1: they stay in their order, and need no vectors.
+        lambda_: see `marginal_order`; 1: they stay in their order, and need no vectors.
         most_per_document: see `per_document`; None: no bound.
         ahead: candidates that stay before all others: of a duplicate of one of them, that one is kept.
         k: number that `cut` will keep.
@@ -104,11 +103,11 @@ def diversified(
 
 
 def _in_order(candidates: Sequence[Candidate], lambda_: float) -> Iterable[int]:
-    """Return the indices of candidates in the order of `mmr`, each as it is asked for."""
+    """Return the indices of candidates in the order of `marginal_order`, each as it is asked for."""
     if lambda_ == 1:
         return range(len(candidates))
     relevances = min_max([relevance(candidate) or 0.0 for candidate in candidates])
-    return _most_marginal(np.asarray(relevances), _unit(stacked(candidates)), lambda_)
+    return marginal_order(np.asarray(relevances), stacked(candidates), lambda_)
 
 
 def with_text(candidates: Sequence[Candidate]) -> Selection:
@@ -150,44 +149,8 @@ def cut(candidates: Sequence[Candidate], k: int) -> Selection:
     return Selection(tuple(candidates[:k]), tuple(Removal(candidate, "beyond k") for candidate in candidates[k:]))
 
 
-def mmr(
-    candidates: Sequence[Candidate],
-    relevance: Sequence[float],
-    embeddings: NDArray[np.floating[Any]],
-    k: int,
-    lambda_: float,
-) -> Selection:
-    """Select by maximal marginal relevance: repeatedly the most relevant candidate least similar to those chosen.
-
-    Each choice has the highest ``lambda_ * relevance - (1 - lambda_) * (highest cosine to any chosen one)``; ties go to
-    the first. The first choice has no similarity term, so it is the most relevant candidate (with ``lambda_`` 0 simply
-    the first). Carbonell, Goldstein: "The Use of MMR, Diversity-Based Reranking for Reordering
-    Documents and Producing Summaries", SIGIR 1998.
-
-    Args:
-        candidates: best first.
-        relevance: one per candidate; preferably on the scale of cosines, so that ``lambda_`` balances both terms
-            (similarities, or fused scores by `fusion.min_max`).
-        embeddings: one per candidate, shape (len(candidates), dimensions), of any length within float32's range; a row
-            of zeros is similar to nothing.
-        k: number to choose, 0 or more.
-        lambda_: 1 for relevance alone, 0 for novelty alone.
-
-    Returns:
-        The chosen candidates in the order of choice.
-
-    Raises:
-        ValueError: not one relevance and one embedding per candidate.
-    """
-    if not len(candidates) == len(relevance) == len(embeddings):
-        raise ValueError("expected one relevance and one embedding for each candidate")
-    chosen = [*islice(_most_marginal(np.asarray(relevance, dtype=np.float64), _unit(embeddings), lambda_), k)]
-    unchosen = sorted(set(range(len(candidates))) - set(chosen))
-    return Selection(tuple(candidates[i] for i in chosen), tuple(Removal(candidates[i], "beyond k") for i in unchosen))
-
-
 def stacked(candidates: Sequence[Candidate]) -> NDArray[np.float64]:
-    """Stack the candidates' vectors for `mmr`; zeros for a candidate without one.
+    """Stack the candidates' vectors for `marginal_order`; zeros for a candidate without one.
 
     Returns:
         Shape (len(candidates), dimensions of the first vector), float64.
@@ -217,8 +180,23 @@ def _at_most(
     return Selection(tuple(kept_candidates), tuple(dropped))
 
 
-def _most_marginal(relevance: NDArray[np.float64], unit: NDArray[np.float64], lambda_: float) -> Iterator[int]:
-    """Yield indices in the order of choice. Each step compares the rest with the newest choice only: O(n d)."""
+def marginal_order(
+    relevance: NDArray[np.float64], embeddings: NDArray[np.floating[Any]], lambda_: float
+) -> Iterator[int]:
+    """Yield indices by maximal marginal relevance: again and again the most relevant one least similar to those before.
+
+    Each choice has the highest ``lambda_ * relevance - (1 - lambda_) * (highest cosine to any chosen one)``; ties go to
+    the first. The first choice has no similarity term. Carbonell, Goldstein: "The Use of MMR, Diversity-Based
+    Reranking for Reordering Documents and Producing Summaries", SIGIR 1998. A choice compares the rest with the newest
+    one only: O(n d).
+
+    Args:
+        relevance: shape (n,); preferably on the scale of cosines, so that ``lambda_`` balances both terms
+            (similarities, or fused scores by `fusion.min_max`).
+        embeddings: shape (n, dimensions), of any length within float32's range; a row of zeros is similar to nothing.
+        lambda_: 1 for relevance alone, 0 for novelty alone.
+    """
+    unit = _unit(embeddings)
     chosen: list[int] = []
     nearest = np.full(len(relevance), -np.inf)
     marginal = lambda_ * relevance

@@ -1,7 +1,7 @@
 """Near duplicates: texts whose words and numbers are the same, in order, whatever their case, punctuation and spacing.
 
 Texts that differ in any word, number or sign between words are not: each may be the one that a reader needs. To choose
-between texts on one subject is maximal marginal relevance's task (`worker.core.ranking.diversity.mmr`).
+between texts on one subject is maximal marginal relevance's task (`worker.core.ranking.diversity.marginal_order`).
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
 VERSION = "14.0.0"
 """The version of the oldest supported Python, 3.11."""
@@ -85,7 +85,7 @@ def known(text: str) -> str:
     r"""Return a text, as long, with a stand-in for each character that this version does not have.
 
     Stand-ins are code points of planes 4 to 8, which no version assigns. Every character has its own, but for the code
-    points of those planes themselves (`are_confused`).
+    points of those planes themselves.
 
     >>> known("五輪 \U0001fae8") == "五輪 \U0005fae8"
     True
@@ -114,15 +114,6 @@ def unknown(text: str) -> frozenset[str]:
 def restored(text: str, characters: Iterable[str]) -> str:
     """Return a text with the characters for which there are stand-ins in it."""
     return text.translate({ord(known(character)): character for character in characters})
-
-
-def are_confused(characters: Collection[str]) -> bool:
-    r"""Return whether two of some different characters have the same stand-in.
-
-    >>> are_confused({"\U0001fae8", "\U0001fae9"}), are_confused({"\U0001fae8", "\U0005fae8"})
-    (False, True)
-    """
-    return len({*map(known, characters)}) < len(characters)
 
 
 # --- properties of characters -------------------------------------------------------------------

@@ -13,7 +13,7 @@ import math
 from typing import TYPE_CHECKING
 
 from worker.core.ranking.bm25 import idf
-from worker.core.text.codes import codes, named
+from worker.core.text.codes import codes, named, numbers, without_codes
 from worker.core.text.terms import search_terms
 
 if TYPE_CHECKING:
@@ -62,6 +62,19 @@ def missing_codes(question: str, texts: Iterable[str]) -> list[str]:
     """
     asked_codes = codes(question)
     return sorted(code.written for code in asked_codes.difference(*(named(text, asked_codes) for text in texts)))
+
+
+def missing_numbers(question: str, texts: Iterable[str]) -> list[str]:
+    """Return the numbers of a question, its codes aside, that stand in none of its sources, as they are written there.
+
+    >>> missing_numbers("Is E-4010 on form No. 6 of port 8444?", ["See form No. 5.", "Port 8,444"])
+    ['6']
+    """
+    asked_numbers = numbers(without_codes(question, codes(question)))
+    for text in texts if asked_numbers else ():
+        for number in numbers(text):
+            asked_numbers.pop(number, None)
+    return [*asked_numbers]
 
 
 def _evidence(question: str, texts: Sequence[str], similarities: Sequence[float], names: Sequence[bool]) -> float:

@@ -3,8 +3,8 @@
 Offline and deterministic, with no model run: words decide between sentences, the order of the sources between sources.
 
 A sentence's relevance is the weight of the question's terms in it, plus half the weight of those that only what it is
-read with has (its title, its headings, the sentence before it), as a share of the weight of all the question's terms. A
-code of the question is one more term (`core.text.codes`). A term's weight is its idf over the sentences
+read with has (its title, its headings, the sentence before it), as a share of the weight of all the question's terms; of
+a title that has nearly all of them, nearly the whole weight. A code of the question is one more term (`core.text.codes`). A term's weight is its idf over the sentences
 (`core.ranking.bm25.idf`). The score is relevance plus 1 / (2 * rank of the
 source); half of it where the sentence is not whole (`core.text.units`). A heading is read with what follows it, and
 never quoted.
@@ -50,6 +50,10 @@ LEAST_SHARE = 0.5
 
 REPETITION = 0.8
 """Share of the longer sentence's terms from which one sentence counts as repeating another."""
+
+ASKED = 0.9
+"""Share of the question's weight from which a title asks the same: sentences below it answer, and need not repeat it.
+Their title's terms then count that much."""
 
 INTRODUCTION = 0.5
 """Share of the question's weight from which a heading that has it makes the rows below it answers."""
@@ -217,10 +221,24 @@ def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]
     ranked = [
         sentence
         for i in naming or range(len(sources))
-        for sentence in _scored(by_source[i], _heading(sources[i].source), weights)
-        if _says_enough(sentence)
+        for sentence in _scored(by_source[i], _terms_of(_heading(sources[i].source), asked_codes), weights)
+        if _says_enough(sentence) and not _is_question(sentence)
     ]
+    ranked = _about(asked_codes, ranked) if naming else ranked
     return sorted(ranked, key=lambda sentence: (-sentence.score, sentence.source, sentence.place))
+
+
+def _about(asked_codes: AbstractSet[Code], sentences: Sequence[_Sentence]) -> list[_Sentence]:
+    """Return the sentences without those that name other codes alone, if there is one that names a code asked for."""
+    names = ["".join(code.pieces) for code in asked_codes]
+    naming = [sentence for sentence in sentences if not sentence.terms.isdisjoint(names)]
+    if not naming:
+        return [*sentences]
+    return [sentence for sentence in sentences if sentence in naming or not codes(sentence.text)]
+
+
+def _is_question(sentence: _Sentence) -> bool:
+    return sentence.text.rstrip("*_ ").endswith(("?", "\uff1f", "\u061f"))
 
 
 def _says_enough(sentence: _Sentence) -> bool:
@@ -238,15 +256,23 @@ def _sentences(index: int, source: Source, asked_codes: AbstractSet[Code] = froz
         paragraph = None if unit.is_row else unit.paragraph
         is_sentence = unit.is_whole and not unit.is_row
         is_heading = unit.is_heading or (line in own_headings and not is_sentence)
-        content = frozenset(search_terms(text)).union("".join(code.pieces) for code in named(text, asked_codes))
+        content = _terms_of(text, asked_codes)
         yield _Sentence(index, place, paragraph, text, content, unit.is_whole, is_heading)
 
 
-def _scored(sentences: Iterable[_Sentence], heading: str, weights: Mapping[str, float]) -> Iterator[_Sentence]:
+def _terms_of(text: str, asked_codes: AbstractSet[Code]) -> frozenset[str]:
+    return frozenset(search_terms(text)).union("".join(code.pieces) for code in named(text, asked_codes))
+
+
+def _scored(
+    sentences: Iterable[_Sentence], heading_terms: AbstractSet[str], weights: Mapping[str, float]
+) -> Iterator[_Sentence]:
     """Yield the sentences of a source with their scores, in linear time: the heading is read once."""
-    above = weights.keys() & search_terms(heading)
+    above = weights.keys() & heading_terms
     weight_above = _weight(above, weights)
     everything = _weight(weights, weights) or 1.0
+    is_asked = weight_above >= ASKED * everything
+    share_above = ASKED if is_asked else 0.5
     terms_before, is_introduced, is_below_heading = frozenset[str](), False, False
     for are_rows, run in groupby(sentences, lambda sentence: sentence.paragraph is None and not sentence.is_heading):
         run_sentences = [*run]
@@ -264,8 +290,8 @@ def _scored(sentences: Iterable[_Sentence], heading: str, weights: Mapping[str, 
             beside = weight_above - _weight(shared & above, weights) + _weight(terms_before - shared - above, weights)
             # A title alone says nothing of one sentence rather than another, nor a sentence before rows of one row.
             is_listed = is_introduced and not has_own and _weight(terms_before, weights) >= INTRODUCTION * everything
-            is_meant = bool(shared or (terms_before and not are_rows) or is_listed)
-            weight = _weight(shared, weights) + beside / 2 if is_meant else 0.0
+            is_meant = bool(shared or (terms_before and not are_rows) or is_listed or is_asked)
+            weight = _weight(shared, weights) + beside * share_above if is_meant else 0.0
             relevance = round(weight / everything, _PLACES)
             score = (relevance + 1 / (2 * (1 + sentence.source))) * (1.0 if sentence.is_whole else 0.5)
             adds = bool(shared or is_listed) and sentence.is_whole and relevance >= LEAST_RELEVANCE

@@ -13,7 +13,7 @@ from worker.core.citations.answering import check_answer
 from worker.core.prompting import extractive
 from worker.core.prompting.context import LabelledSource
 from worker.core.prompting.costs import Bill
-from worker.core.prompting.evidence import evidence, missing_codes
+from worker.core.prompting.evidence import evidence, missing_codes, missing_numbers
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.core.text.headings import Headings
 from worker.jobs.pipeline.queries import CONVERSATION, DENSE, OF_THE_QUESTION
@@ -107,8 +107,10 @@ class Executor:
             # Without sources no model is called, so none can invent an answer.
             return QueryResponse("empty", package=package), Answerer(self.provider, self.name)
         bill = Bill(self._prices)
-        missing = self._missing(package, sources)
-        package = _warned(package, missing)
+        whole_texts = [extractive.whole_text(source_of(found, self._paths)) for found in sources.values()]
+        missing = missing_codes(package.request.question, whole_texts)
+        numbers = missing_numbers(package.request.question, whole_texts)
+        package = _warned(package, _unnamed([*missing, *numbers]))
         try:
             if self._model is None:
                 text, answerer = self._extract(package, sources, mode, names_all=not missing)
@@ -190,12 +192,6 @@ class Executor:
                 return said, answerer
         nearest = _said(questions, shown, with_code=mode.show_context, is_near=True, most_sentences=1)
         return extractive.doubted(nearest), answerer
-
-    def _missing(self, package: ContextPackage, sources: Mapping[str, Candidate | RemoteSource]) -> list[str]:
-        """Return a warning for codes of the question that none of these sources names, if there are any."""
-        texts = [extractive.whole_text(source_of(found, self._paths)) for found in sources.values()]
-        missing = missing_codes(package.request.question, texts)
-        return [f"answer: none of these sources names {', '.join(missing)}"] if missing else []
 
     def _is_near(
         self,
@@ -286,6 +282,16 @@ def _similarities(package: ContextPackage, sources: Sequence[Candidate | RemoteS
             similar.append(one.similarity)
         similarities.append(max(similar, default=-1.0))
     return similarities if any(one > -1.0 for one in similarities) else None
+
+
+_LONGEST_SHOWN = 40
+"""Most characters of a code that a warning shows."""
+
+
+def _unnamed(names: Sequence[str]) -> list[str]:
+    """Return a warning for codes and numbers of the question that none of its sources names, if there are any."""
+    shown = [name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…" for name in names]
+    return [f"answer: none of these sources names {', '.join(shown)}"] if shown else []
 
 
 def _warned(package: ContextPackage, warnings: Sequence[str]) -> ContextPackage:

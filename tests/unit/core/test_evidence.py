@@ -9,7 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.core.prompting.evidence import LENGTH, LONGEST, SHARED, evidence, missing_codes, shares_of_words
+from worker.core.prompting.evidence import (
+    LENGTH,
+    LONGEST,
+    SHARED,
+    evidence,
+    missing_codes,
+    missing_numbers,
+    shares_of_words,
+)
 from worker.settings.providers import LEAST_EVIDENCE, EmbedderSettings
 
 TABLES = Path(__file__).parents[3] / "benchmarks" / "results" / "no_answer.md"
@@ -135,6 +143,11 @@ def test_codes_that_no_source_names_are_told() -> None:
         ("What is P/N 70-1300?", "Card reader: 70-1300"),
         ("Where is the KR-7725 listed?", "It is listed as KR-\n7725."),
         ("What is VLAN 122?", "VLAN-122: cameras"),
+        ("What is HTTP 404?", "- 404: no machine has this number"),
+        ("What is HTTP 404?", "| Code | Meaning |\n| 404 | no machine has this number |"),
+        ("What is fault E-1047?", "Fault E\u20111047 is a lost encoder."),
+        ("What is KR-7720?", "Part KR\u22127720 is a fuse."),
+        ("What does TX-4410 measure?", "Sensor TX- 4410 measures the level."),  # Markdown joined two lines
     ],
 )
 def test_a_code_is_named_in_any_writing(question: str, source: str) -> None:
@@ -142,3 +155,34 @@ def test_a_code_is_named_in_any_writing(question: str, source: str) -> None:
     assert missing_codes(question, [source]) == []
     (code, *_) = missing_codes(question, ["It hums in 17 rooms."])
     assert code in question
+
+
+@pytest.mark.parametrize(
+    ("question", "source"),
+    [
+        ("Which part is IP 68?", "Use ISO VG 68 only."),
+        ("What is SAE 30 for?", "Change it every 30 days, by DIN 30."),
+        ("What does HTTP 500 mean?", "Change the oil every 500 hours. The panel speaks HTTP on port 8443."),
+    ],
+)
+def test_a_number_of_something_else_names_no_code(question: str, source: str) -> None:
+    """It stands for the code as the label of a line, as the end of a clause, or near the code's word."""
+    (code,) = missing_codes(question, [source])
+    assert code in question
+
+
+@pytest.mark.parametrize(
+    ("question", "missing"),
+    [
+        ("What is form No. 5 for?", ["5"]),
+        ("What is form No. 7 for?", []),
+        ("Is steel 1.4404 on port 8444?", ["1.4404", "8444"]),
+        ("Is 12000 or 12,001 right, on 2024-11-15?", ["12001", "2024-11-15"]),
+        ("Does E-1047 hum?", []),
+        ("Who comes?", []),
+    ],
+)
+def test_numbers_that_no_source_names_are_told(question: str, missing: list[str]) -> None:
+    """A part of another number is none: 5.0, 15, 2024-11-14. Codes are told as such."""
+    sources = ["Form No. 7, 5.0 A, 15 rooms, steel 1.4301.", "Port 8443 since 2024-11-14, 12,000 jobs"]
+    assert missing_numbers(question, sources) == missing

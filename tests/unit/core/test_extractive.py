@@ -352,6 +352,44 @@ def test_only_sources_that_name_the_question_s_code_are_quoted() -> None:
 # --- code ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        (
+            "What does TX-4413 measure?",
+            "Sensor TX-4410 measures the oil level. Sensor TX-4413 measures the speed.",
+            "Sensor TX-4413 measures the speed. [S1]",
+        ),
+        (
+            "What does error E-1048 mean?",
+            "| Error | Meaning |\n| --- | --- |\n| E-1047 | overheated |\n| E-1048 | lost signal |\n| E-1049 | dry |",
+            "| E-1048 | lost signal | [S1]",
+        ),
+        (
+            "What does E-1048 mean?",
+            "E-1048 means a lost signal. The lamp means the same. E-1049 means no water.",
+            "E-1048 means a lost signal. [S1] The lamp means the same. [S1]",
+        ),
+    ],
+)
+def test_a_sentence_of_another_code_is_not_quoted(question: str, text: str, expected: str) -> None:
+    """Where one names the question's code; what names no code at all may belong to it."""
+    assert answer(question, labelled(text)) == expected
+
+
+def test_a_title_that_asks_the_same_makes_what_is_below_it_the_answer() -> None:
+    """Though a sentence elsewhere repeats the name that is asked about."""
+    reach = Source("1,450 mm.", heading="Robot arm RX-9 › Reach")
+    models = Source("The RX-9 has six axes. The RX-9L has a reach of 1,800 mm.", heading="Robot arm RX-9 › Models")
+    assert answer("What is the reach of the RX-9?", labelled(reach, models)).startswith("1,450 mm. [S1]")
+
+
+def test_a_question_is_no_answer() -> None:
+    """Of a page of questions and answers, though it has all the words."""
+    page = "Are dogs allowed in the house? They are, on a lead, in the house."
+    assert answer("Are dogs allowed in the house?", labelled(page)) == "They are, on a lead, in the house. [S1]"
+
+
 def test_the_code_of_the_best_example_is_given() -> None:
     """As a block with its label outside; an example without code is none."""
     examples = labelled(

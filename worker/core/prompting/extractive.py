@@ -3,11 +3,11 @@
 Offline and deterministic, with no model run: words decide between sentences, the order of the sources between sources.
 
 A sentence's relevance is the weight of the question's terms in it, plus half the weight of those that only what it is
-read with has (its title, its headings, the sentence before it), as a share of the weight of all the question's terms; of
-a title that has nearly all of them, nearly the whole weight. A code of the question is one more term (`core.text.codes`). A term's weight is its idf over the sentences
-(`core.ranking.bm25.idf`). The score is relevance plus 1 / (2 * rank of the
-source); half of it where the sentence is not whole (`core.text.units`). A heading is read with what follows it, and
-never quoted.
+read with has (its title, its headings, the sentence before it), as a share of the weight of all the question's terms;
+of a title that has nearly all of them, nearly the whole weight. A code of the question is one more term
+(`core.text.codes`). A term's weight is its idf over the sentences (`core.ranking.bm25.idf`). The score is relevance
+plus 1 / (2 * rank of the source); half of it where the sentence is not whole (`core.text.units`). A heading is read
+with what follows it, and never quoted; nor is a question.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from worker.queue.overview import Overview
 from worker.settings.serving import QUEUES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from worker.settings import Settings
 
@@ -29,6 +29,7 @@ _SQL = blocks("doctor_servers")
 _RECORDS = _SQL["records"]
 _RECOVERY = _SQL["recovery"]
 _LOCALE = _SQL["locale"]
+_PGVECTOR = _SQL["pgvector"]
 _OUTDATED_PGVECTOR = _SQL["outdated_pgvector"]
 _NOW = _SQL["now"]
 
@@ -80,6 +81,12 @@ def _database(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
             f"{name}_utf8 TEMPLATE template0 ENCODING 'UTF8' LOCALE_PROVIDER libc LC_COLLATE 'C' LC_CTYPE 'C.UTF-8'; "
             f"pg_dump {name} | psql {name}_utf8",
         )
+    version, kinds = connection.execute(_PGVECTOR).fetchone() or ("", ())
+    if faults := index_faults(version, kinds):
+        mend = (
+            "Install its newest package on the server, restart it, then REINDEX INDEX CONCURRENTLY each of its indexes"
+        )
+        yield Finding("advice", "Postgres", f"{faults}. {mend}")
     for installed, offered in connection.execute(_OUTDATED_PGVECTOR).fetchall():
         yield Finding(
             "advice",
@@ -87,6 +94,26 @@ def _database(connection: psycopg.Connection[Any]) -> Iterator[Finding]:
             f"the extension vector is {installed} in this database, and the server has {offered}: ALTER EXTENSION "
             "vector UPDATE",
         )
+
+
+_INDEX_FAULTS = (
+    ((0, 8, 2), "hnsw", "a parallel build may overflow a buffer (CVE-2026-3172)"),
+    ((0, 8, 3), "hnsw", "a vacuum may damage an index, which then misses rows"),
+    ((0, 8, 4), "hnsw", "an insert during a vacuum may fail, and a vacuum end with 'hnsw graph not repaired'"),
+    ((0, 8, 7), "ivfflat", "a build may overflow a buffer"),
+)
+"""Faults of pgvector's indexes that its changelog names: the version that mended each, the kind of index."""
+
+
+def index_faults(version: str, kinds: Collection[str]) -> str:
+    """Return a sentence about the faults that indexes of some kinds have in a version of pgvector; empty: none."""
+    numbers = tuple(int(part) for part in version.split(".") if part.isdecimal())
+    faults = [
+        f"{kind}: {fault} (mended in {'.'.join(map(str, mended))})"
+        for mended, kind, fault in _INDEX_FAULTS
+        if kind in kinds and numbers and numbers < mended
+    ]
+    return f"pgvector {version}: {'; '.join(faults)}" if faults else ""
 
 
 def clock_findings(settings: Settings, clock: Callable[[], float]) -> Iterator[Finding]:

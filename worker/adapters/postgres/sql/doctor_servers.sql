@@ -16,6 +16,14 @@ SELECT pg_is_in_recovery(), setting::float8 / 1000 FROM pg_settings WHERE name =
 -- Returns the database's name as SQL, its encoding and lc_ctype.
 SELECT quote_ident(datname), pg_encoding_to_char(encoding), datctype FROM pg_database WHERE datname = current_database()
 
+-- name: pgvector
+-- Returns the version of pgvector's code on the server, which is that of its package, whatever the database has; and
+-- the kinds of its indexes here.
+SELECT default_version,
+       ARRAY(SELECT DISTINCT amname::text FROM pg_class JOIN pg_am AS a ON a.oid = relam
+              WHERE amname IN ('hnsw', 'ivfflat'))
+  FROM pg_available_extensions WHERE name = 'vector'
+
 -- name: outdated_pgvector
 -- Returns the installed and the offered version of pgvector where they differ.
 SELECT installed_version, default_version FROM pg_available_extensions

@@ -53,12 +53,18 @@ def create_app(settings: Settings) -> Celery:
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
     depths = watcher(settings.broker_url.get_secret_value(), QUEUES)
-    states, probes = lambda: app.processes.states, Probes(settings, lambda: app.processes.pool)
-    metrics = Metrics(settings.metrics, depths, states, probes)
+    probes = Probes(settings, lambda: app.processes.pool)
+    metrics = Metrics(settings.metrics, depths, lambda: _look(app.processes), probes)
     answers = tasks.register(app, settings, process.engine, metrics)
     app.processes = Processes(app, settings, rules(settings), answers)
     _connect_signals(app, settings, process, metrics)
     return app
+
+
+def _look(processes: Processes) -> list[dict[str, int]]:
+    """Return the pool's running jobs by queue, and its processes by state; nothing before it has started."""
+    pool = processes.pool
+    return [pool.running_of_queues(processes.queues), pool.states] if pool else []
 
 
 def celery_settings(settings: Settings) -> dict[str, Any]:

@@ -32,6 +32,7 @@ WRITTEN = {
     *("worker.env.example", "flower.env.example", "kubernetes/worker.yaml", "kubernetes/flower.yaml"),
     *("redis/redis.conf", "redis/redis-tls.conf", "redis/users.acl", "redis/certificates.sh"),
     *("systemd/retrieval-worker.service", "systemd/retrieval-worker-flower.service"),
+    *("monitoring/alerts.yaml", "monitoring/dashboard.json"),
 }
 
 

@@ -24,7 +24,7 @@ from workbench.devstack.workers import celery_worker, flower
 from worker.queue.metrics import DEFINITIONS, GAUGES
 
 from .held import is_clean
-from .jobs import QUERY
+from .jobs import PATIENT, QUERY, wait_for_locks
 
 if TYPE_CHECKING:
     import subprocess
@@ -144,7 +144,7 @@ def assert_nothing_of_jobs(text: str) -> None:
         "leg": {"primary", "contextual", "sparse"},
         "corpus": {"docs", "examples"},
         "state": {"used", "skipped", "idle", "busy", "starting"},
-        "without": {"contextual"},
+        "missing": {"contextual"},
         "cause": {"exit"},
         "queue": {"retrieval", "pipeline"},
         "process": {"main"},
@@ -262,7 +262,8 @@ def test_waiting_jobs_and_their_waits_are_those_of_this_test(
     def shown(name: str, **labels: str) -> float:
         return value(exposition(port), f"retrieval_{name}", **labels)
 
-    with start("--concurrency=1", METRICS__PORT=str(port)):
+    wait_for_locks(admin)
+    with start("--concurrency=1", METRICS__PORT=str(port), **PATIENT):
         with admin.transaction():
             admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
             first = client.enqueue(TOP_K)

@@ -30,7 +30,7 @@ from worker.core.observations import Observation, of_job
 from worker.queue.metrics_server import MetricsServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from prometheus_client import Metric
 
@@ -95,8 +95,8 @@ DEFINITIONS = (
     Definition(
         Counter,
         "retrieval_degraded_answers_total",
-        "Answers for which less was done, by what was done without, as in an answer's `degraded`.",
-        ("task", "without"),
+        "Answers for which less was done, by what was missing, as in an answer's `degraded`.",
+        ("task", "missing"),
     ),
     Definition(
         Counter,
@@ -136,6 +136,7 @@ DEFINITIONS = (
     ),
 )
 
+
 class Gauge(NamedTuple):
     """Gauge that is read when it is asked for; `part` names its value in a queue's depth."""
 
@@ -155,7 +156,6 @@ _COUNTS = (
 )
 _DETAILS = (
     Gauge("retrieval_waiting_jobs", "Messages that no process took.", "waiting"),
-    Gauge("retrieval_running_jobs", "Messages that a process took and has not acknowledged.", "running"),
     Gauge(
         "retrieval_oldest_waiting_seconds",
         "How long the first message of the queue has waited, within a second; 0 if none waits.",
@@ -163,10 +163,14 @@ _DETAILS = (
     ),
     Gauge("retrieval_dead_letter_oldest_seconds", "Age of a queue's oldest dead letter.", "oldest_dead_seconds"),
 )
-_PROCESSES = Gauge("retrieval_processes", "Processes of a worker's pool, by state: idle, busy, starting.", "", "state")
+_OF_POOL = (
+    Gauge("retrieval_running_jobs", "Jobs that a worker's processes have and have not answered."),
+    Gauge("retrieval_processes", "Processes of a worker's pool, by state: idle, busy, starting.", label="state"),
+)
 
-GAUGES = (*_COUNTS, *_DETAILS, _PROCESSES)
-"""Those by queue are the same from every worker: use max, not sum. Flower's user may only read the first two."""
+GAUGES = (*_COUNTS, *_DETAILS, *_OF_POOL)
+"""Those of queues are the same from every worker: use max, not sum; Flower's user may only read the first two. The last
+are of each worker: use sum."""
 
 
 class Metrics:
@@ -176,12 +180,12 @@ class Metrics:
         self,
         settings: MetricsSettings,
         depths: Callable[[], Iterable[Depth]] = list,
-        processes: Callable[[], Mapping[str, int]] = dict,
+        of_pool: Callable[[], Sequence[Mapping[str, int]]] = list,
         probes: Probed | None = None,
     ) -> None:
         self._settings = settings
         self._depths = depths
-        self._processes = processes
+        self._of_pool = of_pool
         self._probes = probes
         self._place = ""
         self._exits = contextlib.ExitStack()
@@ -222,7 +226,7 @@ class Metrics:
         registry = CollectorRegistry()
         registry.register(files)
         registry.register(_Depths(self._depths))
-        registry.register(_Processes(self._processes))
+        registry.register(_OfPool(self._of_pool))
         where = self._settings
         try:
             server = MetricsServer(where.address, where.port, registry, probes)
@@ -305,17 +309,18 @@ class _Depths:
         return families.values()
 
 
-class _Processes:
-    """Collector of the processes of this worker's pool, by state."""
+class _OfPool:
+    """Collector of what the processes of this worker's pool do."""
 
-    def __init__(self, counts: Callable[[], Mapping[str, int]]) -> None:
-        self._counts = counts
+    def __init__(self, look: Callable[[], Sequence[Mapping[str, int]]]) -> None:
+        self._look = look
 
     def collect(self) -> Iterable[Metric]:
-        family = _family(_PROCESSES)
-        for state, count in self._counts().items():
-            family.add_metric([state], count)
-        return [family]
+        families = [_family(gauge) for gauge in _OF_POOL]
+        for family, counts in zip(families, self._look(), strict=False):
+            for label, count in counts.items():
+                family.add_metric([label], count)
+        return families
 
 
 def show_shared(folder: str, depths: Callable[[], Iterable[Depth]] = list) -> None:

@@ -1,8 +1,7 @@
-"""Depths of queues: waiting, running, delayed and dead messages, and how old the oldest are; as Redis has it now."""
+"""Depths of queues: waiting, delayed and dead messages, and how old the oldest are; as Redis has it now."""
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +36,11 @@ class Details:
 
     Attributes:
         waiting: messages that no worker took.
-        running: messages that a process took and has not acknowledged.
         oldest_waiting_seconds: how long the first that waits has waited; 0 if none waits (`waits`).
         oldest_dead_seconds: age of the oldest dead letter; 0 without any.
     """
 
     waiting: int
-    running: int
     oldest_waiting_seconds: float
     oldest_dead_seconds: float
 
@@ -51,7 +48,6 @@ class Details:
 def depths(client: redis.Redis, queues: Sequence[str], *, details: bool = True) -> list[Depth]:
     """Return what each queue holds; without details for a user who may only count dead and delayed messages."""
     redis_time: Any = client.time() if details else (0, 0)
-    running = _running(client) if details else Counter()
     return [
         Depth(
             queue,
@@ -59,7 +55,6 @@ def depths(client: redis.Redis, queues: Sequence[str], *, details: bool = True) 
             delayed.depth(client, queue),
             Details(
                 turns.waiting(client, queue),
-                running[queue],
                 waits.oldest_seconds(client, queue, redis_time[0] + redis_time[1] / 1e6),
                 dead_letters.oldest_seconds(client, queue, redis_time[0]),
             )
@@ -68,19 +63,6 @@ def depths(client: redis.Redis, queues: Sequence[str], *, details: bool = True) 
         )
         for queue in queues
     ]
-
-
-def _running(client: redis.Redis) -> Counter[str]:
-    """Return how many messages of each queue processes hold, of those that are gone too."""
-    places: Any = client.zrange(keys.OWNERS, 0, -1)
-    with client.pipeline(transaction=False) as commands:
-        for place in places:
-            commands.llen(place)
-        lengths = commands.execute() if places else []
-    counts: Counter[str] = Counter()
-    for place, length in zip(places, lengths, strict=True):
-        counts[keys.parse_inflight(place.decode("utf-8", "replace"))[0]] += length
-    return counts
 
 
 def watcher(url: str, queues: Sequence[str], *, details: bool = True) -> Callable[[], list[Depth]]:

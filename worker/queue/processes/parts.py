@@ -65,11 +65,6 @@ class Processes:
         return self._answers.metrics
 
     @property
-    def states(self) -> dict[str, int]:
-        """Number of the pool's processes by state; empty before it has started."""
-        return self.pool.states if self.pool else {}
-
-    @property
     def queues(self) -> list[str]:
         """Names of the queues that this worker serves."""
         return [queue.name for queue in self._app.amqp.queues.consume_from.values()]

@@ -20,6 +20,7 @@ from celery.worker import heartbeat
 from celery.worker import state as worker_state
 
 from worker.adapters import logs
+from worker.queue.broker import keys
 from worker.queue.places import Place
 from worker.queue.probes import LastWork
 from worker.queue.processes.process import Limits, revocation_key
@@ -27,7 +28,7 @@ from worker.queue.processes.table import State, Table
 from worker.queue.remote_control import MOST_PROCESSES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from worker.queue.processes.keeper import Cause, Keeper
     from worker.queue.processes.table import RunningJob, Slot
@@ -158,6 +159,15 @@ class Pool(BasePool):
     def last_work(self) -> LastWork:
         """When the parts of the main process last did their work."""
         return LastWork(self._looked_at, self._kept_limits_at, self._keeper.turned_at)
+
+    def running_of_queues(self, queues: Iterable[str]) -> dict[str, int]:
+        """Return the number of jobs that processes have and have not answered, of each queue."""
+        counts = dict.fromkeys(queues, 0)
+        for member in [*self.members.values()]:
+            queue, _ = keys.parse_inflight(member.slot.place)
+            if queue in counts:
+                counts[queue] += len(member.slot.running)
+        return counts
 
     @property
     def states(self) -> dict[str, int]:

@@ -103,9 +103,11 @@ class Probes:
             try:
                 check_it()
             except RetrievalError as error:
-                # A reason may name tables and servers, and the port has no password: the log has it.
-                log.warning("not ready", subject=subject, error=type(error).__name__, reason=error.message)
-                yield f"{subject}: {type(error).__name__}"
+                problem = f"{subject}: {type(error).__name__}"
+                if problem not in self._unready:  # told once, however often it is asked for
+                    # A reason may name tables and servers, and the port has no password: the log has it.
+                    log.warning("not ready", subject=subject, error=type(error).__name__, reason=error.message)
+                yield problem
 
 
 def _ping(url: SecretStr) -> None:

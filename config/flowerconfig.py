@@ -6,7 +6,7 @@ without it Flower refuses its API, and shows its pages to any client of the port
 
 import os
 
-from worker.queue.broker.dead_letters import watcher
+from worker.queue.broker.depths import watcher
 from worker.queue.metrics import show_shared
 from worker.settings import load
 from worker.settings.serving import QUEUES
@@ -25,6 +25,6 @@ natural_time = False
 
 # One scrape of Flower's /metrics shows what the workers counted as well, where they share a folder with it.
 settings = load()
-# Flower's user may count dead letters, and not read them: so it can't tell how old the oldest is.
+# Flower's user may count dead letters and delayed messages; the workers' own /metrics show the rest.
 broker = settings.broker_url.get_secret_value()
-show_shared(settings.metrics.folder, watcher(broker, QUEUES, ages=False))
+show_shared(settings.metrics.folder, watcher(broker, QUEUES, details=False))

@@ -11,7 +11,7 @@ from worker.settings.base import config_folder
 
 _SETTINGS = ("worker.toml", "modes.toml", "profiles.toml", "glossary.toml", "flowerconfig.py")
 _SECRETS = ("worker.env.example", "flower.env.example")
-_FOLDERS = ("redis", "systemd", "kubernetes")
+_FOLDERS = ("redis", "systemd", "kubernetes", "monitoring")
 
 _SHIPPED_FOLDER, _SHIPPED_PROGRAMS = "/etc/retrieval-worker/", "/opt/retrieval-worker/bin/"
 """Places in the shipped units."""

@@ -24,9 +24,10 @@ from worker.jobs.drift import VERIFY_RUNS
 from worker.jobs.engine import Engine, spare_collections, spare_start_up
 from worker.jobs.principal import check_keys
 from worker.queue import codec, connections, remote_channel, remote_control, tasks
-from worker.queue.broker.dead_letters import watcher
+from worker.queue.broker.depths import watcher
 from worker.queue.broker.inspection import Rules
 from worker.queue.metrics import Metrics
+from worker.queue.probes import Probes
 from worker.queue.processes.parts import Processes
 from worker.queue.processes.pool import Pool
 from worker.settings.serving import PIPELINE_QUEUE, QUEUES, RETRIEVAL_QUEUE
@@ -51,11 +52,19 @@ def create_app(settings: Settings) -> Celery:
     app.control_cls = remote_control.Control
     app.conf.update(celery_settings(settings))
     process = _Process(settings)
-    metrics = Metrics(settings.metrics, watcher(settings.broker_url.get_secret_value(), QUEUES))
+    depths = watcher(settings.broker_url.get_secret_value(), QUEUES)
+    probes = Probes(settings, lambda: app.processes.pool)
+    metrics = Metrics(settings.metrics, depths, lambda: _look(app.processes), probes)
     answers = tasks.register(app, settings, process.engine, metrics)
     app.processes = Processes(app, settings, rules(settings), answers)
     _connect_signals(app, settings, process, metrics)
     return app
+
+
+def _look(processes: Processes) -> list[dict[str, int]]:
+    """Return the pool's running jobs by queue, and its processes by state; nothing before it has started."""
+    pool = processes.pool
+    return [pool.running_of_queues(processes.queues), pool.states] if pool else []
 
 
 def celery_settings(settings: Settings) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import psycopg
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 HUM = "What causes the 50 Hz hum on channel 18?"
 QUERY = encode_embedding(lexical.embed([HUM])[0].tolist())
 JOB = RetrieveTopK(query_embedding=QUERY, principal={"user_id": "alice"})
+
+
+PATIENT = {"SEARCH__STATEMENT_TIMEOUT_SECONDS": "50"}
+"""Settings of a worker whose searches `wait_for_locks` lets wait for long."""
+
+
+def wait_for_locks(admin: psycopg.Connection[Any]) -> None:
+    """Let the worker's searches of a database wait for a lock for longer than the shipped five seconds."""
+    admin.execute(f"ALTER ROLE retrieval_worker IN DATABASE {admin.info.dbname} SET lock_timeout = '100s'")
 
 
 @contextlib.contextmanager

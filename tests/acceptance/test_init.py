@@ -32,6 +32,7 @@ WRITTEN = {
     *("worker.env.example", "flower.env.example", "kubernetes/worker.yaml", "kubernetes/flower.yaml"),
     *("redis/redis.conf", "redis/redis-tls.conf", "redis/users.acl", "redis/certificates.sh"),
     *("systemd/retrieval-worker.service", "systemd/retrieval-worker-flower.service"),
+    *("monitoring/alerts.yaml", "monitoring/dashboard.json"),
 }
 
 
@@ -168,6 +169,18 @@ def test_the_manifests_have_no_secret_and_no_right_too_many(folder: Path) -> Non
         volumes = {one["name"]: one for one in pod["volumes"]}
         assert {*mounts.values()} == volumes.keys()
         assert volumes[mounts["/config"]]["configMap"] == {"name": "retrieval-worker"}
+
+
+def test_probes_ask_what_the_worker_answers_and_a_drain_ends_one_worker_at_a_time(folder: Path) -> None:
+    """No probe ends a worker that waits for Redis; it has time to end what it runs."""
+    worker, _ = deployments(folder)
+    pod = worker["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    paths = {probe: container[f"{probe}Probe"]["httpGet"]["path"] for probe in ("startup", "liveness", "readiness")}
+    assert paths == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
+    assert pod["terminationGracePeriodSeconds"] > load_unconnected().worker.time_limit_seconds
+    (budget,) = (manifest for manifest in manifests(folder) if manifest["kind"] == "PodDisruptionBudget")
+    assert budget["spec"] == {"maxUnavailable": 1, "selector": worker["spec"]["selector"]}
 
 
 def test_the_secrets_that_are_referred_to_are_those_of_the_examples(folder: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import shutil
+import time
 import urllib.request
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +21,10 @@ from retrieval_client.contract.registry import task_of
 from retrieval_client.errors import InvalidJob, Unavailable
 from workbench.devstack.processes import free_port
 from workbench.devstack.workers import celery_worker, flower
-from worker.queue.metrics import DEFINITIONS
+from worker.queue.metrics import DEFINITIONS, GAUGES
 
 from .held import is_clean
-from .jobs import QUERY
+from .jobs import PATIENT, QUERY, wait_for_locks
 
 if TYPE_CHECKING:
     import subprocess
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     Environment = Callable[..., dict[str, str]]
     Sums = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
+LEAST_WAIT = 3.0
 USER, PASSWORD = "watcher", "a password for this test"
 ASKER = {"user_id": "canary-user"}
 TOP_K = RetrieveTopK(query_embedding=QUERY, principal=ASKER)
@@ -110,7 +112,7 @@ def test_the_sums_are_those_of_all_processes(
             for connection in process.net_connections("tcp")
             if connection.status == psutil.CONN_LISTEN
         ]
-    assert {file.name for file in (tmp_path / "metrics").glob("counter_*.db")} == {"counter_0-0.db", "counter_0-1.db"}
+    assert {"counter_0-0.db", "counter_0-1.db"} <= {*pool_files(tmp_path / "metrics")}
     assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="ok") == 2
     assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="InvalidJob") == 2
     assert value(text, "retrieval_jobs_total", task="retrieve_hybrid", outcome="ok") == 5
@@ -141,7 +143,9 @@ def assert_nothing_of_jobs(text: str) -> None:
         "stage": {"search", "cut", "transform", "embed", "fuse", "record"},
         "leg": {"primary", "contextual", "sparse"},
         "corpus": {"docs", "examples"},
-        "state": {"used", "skipped"},
+        "state": {"used", "skipped", "idle", "busy", "starting"},
+        "missing": {"contextual"},
+        "cause": {"exit"},
         "queue": {"retrieval", "pipeline"},
         "process": {"main"},
     }
@@ -152,14 +156,12 @@ def assert_nothing_of_jobs(text: str) -> None:
     assert "canary" not in text
     assert {family.name for family in text_string_to_metric_families(text)} <= {
         *(definition.name.removesuffix("_total") for definition in DEFINITIONS),
-        "retrieval_dead_letters",
-        "retrieval_dead_letter_oldest_seconds",
-        "retrieval_delayed_jobs",
+        *(gauge.name for gauge in GAUGES),
     }
 
 
 def pool_files(folder: Path) -> list[str]:
-    """Files of metrics of pool processes; the main process has one of its own once its loop stood still."""
+    """Files of metrics of pool processes; the main process has some of its own."""
     return sorted(file.name for file in folder.iterdir() if "main" not in file.name)
 
 
@@ -209,8 +211,7 @@ def test_flower_shows_the_sum_of_the_workers_that_share_its_folder(
     assert value(text, "retrieval_jobs_total", task="retrieve_hybrid", outcome="ok") == 1
     assert "# TYPE flower_events_total counter" in text
     assert "process_cpu_seconds_total" in text
-    files = {file.name for file in (tmp_path / "metrics").glob("counter_*.db")}
-    assert files == {"counter_0-0.db", "counter_1-0.db"}
+    assert {"counter_0-0.db", "counter_1-0.db"} <= {*pool_files(tmp_path / "metrics")}
 
 
 def on_the_other_queue(client: Client, broker: redis.Redis) -> None:
@@ -251,6 +252,48 @@ def test_every_try_of_a_job_counts(client: Client, admin: psycopg.Connection[Any
         admin.execute(f"ALTER DATABASE {admin.info.dbname} CONNECTION LIMIT -1")
     assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="delayed") == 2
     assert value(text, "retrieval_jobs_total", task="retrieve_top_k", outcome="Unavailable") == 1
+
+
+def test_waiting_jobs_and_their_waits_are_those_of_this_test(
+    client: Client, admin: psycopg.Connection[Any], port: int, start: Start
+) -> None:
+    """Of one process that a lock holds up: what waits, runs, since when; and afterwards how long each had waited."""
+
+    def shown(name: str, **labels: str) -> float:
+        return value(exposition(port), f"retrieval_{name}", **labels)
+
+    wait_for_locks(admin)
+    with start("--concurrency=1", METRICS__PORT=str(port), **PATIENT):
+        with admin.transaction():
+            admin.execute("LOCK TABLE document_chunks IN ACCESS EXCLUSIVE MODE")
+            first = client.enqueue(TOP_K)
+            wait_for(lambda: shown("processes", state="busy") == 1)
+            sent_at = time.monotonic()
+            waiting = [client.enqueue(TOP_K) for _ in range(20)]
+            wait_for(lambda: shown("oldest_waiting_seconds", queue="retrieval") >= LEAST_WAIT)
+            assert shown("waiting_jobs", queue="retrieval") == len(waiting)
+            assert shown("running_jobs", queue="retrieval") == 1
+            assert shown("waiting_jobs", queue="pipeline") == shown("running_jobs", queue="pipeline") == 0
+            assert shown("oldest_waiting_seconds", queue="retrieval") <= time.monotonic() - sent_at
+            released_at = time.monotonic()
+        for task_id in (first, *waiting):
+            client.result(task_id, timeout=180)
+        ended_at = time.monotonic()
+        wait_for(lambda: shown("queue_wait_seconds_count", queue="retrieval") >= len(waiting) + 1)
+        waited = shown("queue_wait_seconds_sum", queue="retrieval")
+        assert shown("queue_wait_seconds_count", queue="retrieval") == len(waiting) + 1
+        wait_for(lambda: shown("processes", state="idle") == 1)
+        assert shown("oldest_waiting_seconds", queue="retrieval") == 0
+    # A message is seen first, and seen gone, at the next look: at most two seconds later, as looks are a second apart.
+    assert len(waiting) * (released_at - sent_at - 2.5) <= waited <= len(waiting) * (ended_at - sent_at + 2.5)
+
+
+def test_ends_of_processes_are_counted_by_their_cause(port: int, start: Start) -> None:
+    """One that was killed is lost; the worker replaces it."""
+    with start("--concurrency=1", METRICS__PORT=str(port)) as worker:
+        victim = pool(worker)[0]
+        victim.kill()
+        wait_for(lambda: value(exposition(port), "retrieval_processes_ended_total", cause="lost") == 1)
 
 
 def test_a_job_is_answered_though_nothing_can_be_counted(

@@ -27,6 +27,7 @@ from worker.queue.broker.inspection import Rules
 from worker.queue.claims import Claims
 from worker.queue.codec import JobResult
 from worker.queue.further_tasks import FurtherTasks
+from worker.queue.metrics import Metrics
 from worker.queue.outcome import Outcome
 from worker.queue.processes.events import Events
 from worker.queue.processes.keeper import DeadProcess, Keeper
@@ -34,6 +35,7 @@ from worker.queue.processes.process import Limits, Process, revocation_key
 from worker.queue.processes.table import Table
 from worker.queue.records import RecordStore, record_key
 from worker.queue.together import AnsweredTogether
+from worker.settings.serving import MetricsSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -186,7 +188,9 @@ class Worker:
             self._queues,
             self._store,
             self._other,
-            SimpleNamespace(outcome=self._find, together=AnsweredTogether(unused, unused)),  # type: ignore[arg-type] # all that is used
+            SimpleNamespace(  # type: ignore[arg-type] # all that is used
+                outcome=self._find, together=AnsweredTogether(unused, unused), metrics=Metrics(MetricsSettings())
+            ),
             self._further(self._store),
             self._rules,
             Limits(0.0, most_jobs, 0, self._bundle),

@@ -16,9 +16,10 @@ from tests.command_line import command_line
 
 from workbench.devstack.processes import free_port
 from worker.queue.broker import dead_letters, keys
-from worker.queue.broker.dead_letters import watcher
+from worker.queue.broker.depths import watcher
 from worker.queue.broker.inspection import Rules
 from worker.queue.metrics import Metrics
+from worker.queue.probes import Probes
 from worker.queue.records import RecordStore, compose
 from worker.settings.serving import QUEUES
 
@@ -282,7 +283,7 @@ def test_metrics_tell_depth_and_age(
     broker.lpush(keys.deferred(QUEUE), "put off")
     unused_port = free_port()
     settings = make_settings(metrics={"port": unused_port})
-    metrics = Metrics(settings.metrics, watcher(url, QUEUES))
+    metrics = Metrics(settings.metrics, watcher(url, QUEUES), probes=Probes(settings, lambda: None))
     metrics.start()
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{unused_port}/metrics", timeout=180) as answer:

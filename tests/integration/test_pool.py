@@ -18,10 +18,12 @@ from kombu.entity import Queue
 from tests.waiting import PATIENCE
 
 from worker.queue.broker import keys
+from worker.queue.metrics import Metrics
 from worker.queue.places import Place
 from worker.queue.processes.parts import Processes
 from worker.queue.processes.pool import Pool
 from worker.queue.together import AnsweredTogether
+from worker.settings.serving import MetricsSettings
 
 from .claims import QUEUE, RULES, envelope, places
 
@@ -47,7 +49,7 @@ def pool(url: str, make_settings: Callable[..., Settings]) -> Iterator[Pool]:
     app.conf.task_queues = [Queue(QUEUE)]
     unused: Any = None
     together = AnsweredTogether(settings, unused)
-    answers: Any = SimpleNamespace(outcome=end_process, together=together)
+    answers: Any = SimpleNamespace(outcome=end_process, together=together, metrics=Metrics(MetricsSettings()))
     app.processes = Processes(app, settings, RULES, answers)
     app.processes.consumer = SimpleNamespace(controller=None, event_dispatcher=None)
     running = Pool(1, app=app, initargs=(app, "w@host"))

@@ -226,7 +226,7 @@ def test_every_error_is_on_its_page(kind: type[errors.RetrievalError]) -> None:
     assert f"- **`{kind.__name__}`**: {first}" in built("errors.md")
 
 
-@each([*(metric.name for metric in DEFINITIONS), *(name for name, _ in GAUGES)])
+@each([*(metric.name for metric in DEFINITIONS), *(gauge.name for gauge in GAUGES)])
 def test_every_metric_is_on_its_page(name: str) -> None:
     """With its type and its labels."""
     assert re.search(

@@ -22,7 +22,8 @@ def init(
     """Write the settings files to review: as shipped, with units of systemd and manifests for Kubernetes.
 
     worker.toml, modes.toml, profiles.toml, glossary.toml, flowerconfig.py; redis/ (settings, users); systemd/ (worker,
-    Flower); kustomization.yaml and kubernetes/; worker.env.example and flower.env.example. No secret is in them.
+    Flower); kustomization.yaml and kubernetes/; monitoring/ (alerts of Prometheus, a dashboard of Grafana);
+    worker.env.example and flower.env.example. No secret is in them.
 
     Exit code 2 if one of them is there: nothing is written, unless --force is given.
 

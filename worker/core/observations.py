@@ -40,6 +40,8 @@ def of_job(task: str, outcome: str, seconds: float, answer: Mapping[str, Any] | 
     trace = (answer or {}).get("trace", {})
     for stage in trace.get("stages", ()):
         yield Observation("retrieval_stage_duration_seconds", (task, stage["stage"]), stage["duration_ms"] / 1000)
+    for missing in (answer or {}).get("degraded", ()):
+        yield Observation("retrieval_degraded_answers_total", (task, missing), 1)
     if trace.get("cache") is not None:
         yield Observation("retrieval_cache_lookups_total", (task, trace["cache"]), 1)
     # An answer from a recorded run or the cache has no legs: they were counted when they were searched.

@@ -85,6 +85,7 @@ class ClaimedMessage:
         place: the list that holds it.
         count: number of processes that died of it.
         alone: True: it must not be in a bundle; a process died with one that it was in.
+        woke: True: this process waited for it, not it for a process.
     """
 
     raw: bytes
@@ -92,6 +93,7 @@ class ClaimedMessage:
     place: str
     count: int = 0
     alone: bool = False
+    woke: bool = False
 
 
 def renew(ask: Callable[..., Any], values: Mapping[str, str], life: int = LIFE_SECONDS) -> None:
@@ -439,14 +441,16 @@ class Claims:
             raise
         return further_reply and [taken_messages + further_reply[0], counts + further_reply[1]]
 
-    def _claimed(self, line: _Line, raws: Sequence[bytes], counts: Sequence[int] = ()) -> list[ClaimedMessage]:
+    def _claimed(
+        self, line: _Line, raws: Sequence[bytes], counts: Sequence[int] = (), *, woke: bool = False
+    ) -> list[ClaimedMessage]:
         if not raws:
             return []
         line.places = line.places[::-1]
         place = line.places[1]
         self._worked_on.add(place)
         pairs = itertools.zip_longest(raws, counts[::2], counts[1::2], fillvalue=0)
-        return [ClaimedMessage(raw, line.queue, place, count, bool(alone)) for raw, count, alone in pairs]  # type: ignore[arg-type] # raws are the longest
+        return [ClaimedMessage(raw, line.queue, place, count, bool(alone), woke) for raw, count, alone in pairs]  # type: ignore[arg-type] # raws are the longest
 
     def _read(self, line: _Line) -> list[ClaimedMessage]:
         """Read the replies to the blocking command and to the question whether any message is counted."""
@@ -468,7 +472,7 @@ class Claims:
         if is_counted:
             count, alone = line.ask("HMGET", keys.deliveries(line.queue), digest, f"{digest}:alone")
             counts = (int(count or 0), alone is not None)
-        return self._claimed(line, [raw], counts)
+        return self._claimed(line, [raw], counts, woke=True)
 
     def _call_back(self, waiting: Mapping[int, _Line], until: float) -> set[int]:
         """End blocking commands; return the numbers of the sockets that have a reply."""

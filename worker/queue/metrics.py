@@ -20,25 +20,28 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, Summary, start_http_server, values
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram, Summary, values
 from prometheus_client.metrics_core import GaugeMetricFamily
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from retrieval_client.errors import SettingsError
 from worker.adapters import logs
-from worker.core.observations import of_job
+from worker.core.observations import Observation, of_job
+from worker.queue.metrics_server import MetricsServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from prometheus_client import Metric
 
-    from worker.queue.broker.dead_letters import Depth
+    from worker.queue.broker.depths import Depth
+    from worker.queue.metrics_server import Probed
     from worker.settings.serving import MetricsSettings
 
 log = logs.logger("worker.metrics")
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_WAITS = (0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _SIMILARITIES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
@@ -82,6 +85,27 @@ DEFINITIONS = (
         {"buckets": _SECONDS},
     ),
     Definition(
+        Histogram,
+        "retrieval_queue_wait_seconds",
+        "Seconds that messages waited before a process took them, within a second. A message that an idle process "
+        "waited for: 0. With turns, of its place in the queue.",
+        ("queue",),
+        {"buckets": _WAITS},
+    ),
+    Definition(
+        Counter,
+        "retrieval_degraded_answers_total",
+        "Answers for which less was done, by what was missing, as in an answer's `degraded`.",
+        ("task", "missing"),
+    ),
+    Definition(
+        Counter,
+        "retrieval_processes_ended_total",
+        "Processes of pools that ended. Cause: exit (it was asked to, or had reached a limit), lost (it died), time "
+        "limit, revoked (its job was) or stopped (it gave no sign of life, or the worker ended it).",
+        ("cause",),
+    ),
+    Definition(
         Counter, "retrieval_cache_lookups_total", "Cache lookups of jobs. State: hit or miss.", ("task", "state")
     ),
     Definition(
@@ -112,26 +136,65 @@ DEFINITIONS = (
     ),
 )
 
-GAUGES = (
-    ("retrieval_dead_letters", "Dead letters in Redis; none while Redis is unavailable."),
-    (
-        "retrieval_dead_letter_oldest_seconds",
-        "Age of a queue's oldest dead letter; not shown by Flower, whose user may not read dead letters.",
+
+class Gauge(NamedTuple):
+    """Gauge that is read when it is asked for; `part` names its value in a queue's depth."""
+
+    name: str
+    meaning: str
+    part: str = ""
+    label: str = "queue"
+
+
+_COUNTS = (
+    Gauge("retrieval_dead_letters", "Dead letters in Redis; none while Redis is unavailable.", "dead"),
+    Gauge(
+        "retrieval_delayed_jobs",
+        "Messages that wait for their due time (eta, countdown, retries) or were deferred.",
+        "delayed",
     ),
-    ("retrieval_delayed_jobs", "Messages that wait for their due time (eta, countdown, retries) or were deferred."),
 )
-"""Gauges read from Redis at each scrape, by queue: the same from every worker, so use max, not sum."""
+_DETAILS = (
+    Gauge("retrieval_waiting_jobs", "Messages that no process took.", "waiting"),
+    Gauge(
+        "retrieval_oldest_waiting_seconds",
+        "How long the first message of the queue has waited, within a second; 0 if none waits.",
+        "oldest_waiting_seconds",
+    ),
+    Gauge("retrieval_dead_letter_oldest_seconds", "Age of a queue's oldest dead letter.", "oldest_dead_seconds"),
+)
+_OF_POOL = (
+    Gauge("retrieval_running_jobs", "Jobs that a worker's processes have and have not answered."),
+    Gauge("retrieval_processes", "Processes of a worker's pool, by state: idle, busy, starting.", label="state"),
+)
+
+GAUGES = (*_COUNTS, *_DETAILS, *_OF_POOL)
+"""Those of queues are the same from every worker: use max, not sum; Flower's user may only read the first two. The last
+are of each worker: use sum."""
 
 
 class Metrics:
-    """Metrics of one worker, and its queues' depths."""
+    """Metrics of one worker, what its queues hold, and how it is."""
 
-    def __init__(self, settings: MetricsSettings, depths: Callable[[], Iterable[Depth]] = list) -> None:
+    def __init__(
+        self,
+        settings: MetricsSettings,
+        depths: Callable[[], Iterable[Depth]] = list,
+        of_pool: Callable[[], Sequence[Mapping[str, int]]] = list,
+        probes: Probed | None = None,
+    ) -> None:
         self._settings = settings
         self._depths = depths
+        self._of_pool = of_pool
+        self._probes = probes
         self._place = ""
         self._exits = contextlib.ExitStack()
         self._families: dict[str, Any] = {}
+
+    @property
+    def on(self) -> bool:
+        """True if anything is counted."""
+        return bool(self._families)
 
     def start(self) -> None:
         """Take a slot in the folder and serve ``/metrics`` until `close`; in the main process, before any fork.
@@ -156,22 +219,22 @@ class Metrics:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
         values.ValueClass = values.MultiProcessValue(lambda: self._place)  # type: ignore[no-untyped-call] # it has no types
         self._families = {d.name: d.kind(d.name, d.meaning, d.labels, registry=None, **d.options) for d in DEFINITIONS}
-        if self._settings.port:
-            self._serve(own_files)
+        if self._settings.port and self._probes is not None:
+            self._serve(own_files, self._probes)
 
-    def _serve(self, files: _Files) -> None:
+    def _serve(self, files: _Files, probes: Probed) -> None:
         registry = CollectorRegistry()
         registry.register(files)
         registry.register(_Depths(self._depths))
+        registry.register(_OfPool(self._of_pool))
         where = self._settings
         try:
-            server, _ = start_http_server(where.port, where.address, registry)
+            server = MetricsServer(where.address, where.port, registry, probes)
         except OSError as error:
             raise SettingsError(
                 f"the setting metrics.port: {where.address} port {where.port}: {error.strerror}"
             ) from None
-        self._exits.callback(server.server_close)
-        self._exits.callback(server.shutdown)
+        self._exits.callback(server.close)
 
     def _private_folder(self) -> str:
         folder = tempfile.mkdtemp(prefix="retrieval-metrics-")
@@ -188,10 +251,22 @@ class Metrics:
 
     def job(self, task: str, outcome: str, seconds: float, answer: Mapping[str, Any] | None) -> None:
         """Add one job; arguments as for `of_job`. Does nothing before `start`."""
-        if not self._families:
-            return
+        if self._families:
+            self._add(of_job(task, outcome, seconds, answer))
+
+    def waited(self, queue: str, seconds: float, messages: int = 1) -> None:
+        """Add messages that a process took after a wait. Does nothing before `start`."""
+        if self._families:
+            self._add([Observation("retrieval_queue_wait_seconds", (queue,), seconds)] * messages)
+
+    def process_ended(self, cause: str) -> None:
+        """Add the end of a process. Does nothing before `start`."""
+        if self._families:
+            self._add([Observation("retrieval_processes_ended_total", (cause,), 1)])
+
+    def _add(self, observations: Iterable[Observation]) -> None:
         try:
-            for metric, labels, value in of_job(task, outcome, seconds, answer):
+            for metric, labels, value in observations:
                 child = self._families[metric].labels(*labels)
                 (child.inc if isinstance(child, Counter) else child.observe)(value)
         except Exception as error:  # noqa: BLE001 -- a full disk must not cost a job that is already answered
@@ -210,6 +285,10 @@ class _Files:
         return list(MultiProcessCollector.merge(files))  # type: ignore[no-untyped-call] # it has no types
 
 
+def _family(gauge: Gauge) -> GaugeMetricFamily:
+    return GaugeMetricFamily(gauge.name, gauge.meaning, labels=[gauge.label])
+
+
 class _Depths:
     """Collector of current queue depths, read from Redis and so the same on every worker."""
 
@@ -221,13 +300,27 @@ class _Depths:
         return []
 
     def collect(self) -> Iterable[Metric]:
-        letters, oldest, delayed = (GaugeMetricFamily(name, meaning, labels=["queue"]) for name, meaning in GAUGES)
+        families = {gauge: _family(gauge) for gauge in (*_COUNTS, *_DETAILS)}
         for depth in self._depths():
-            letters.add_metric([depth.queue], depth.letters)
-            if depth.oldest_seconds is not None:
-                oldest.add_metric([depth.queue], depth.oldest_seconds)
-            delayed.add_metric([depth.queue], depth.delayed)
-        return [letters, oldest, delayed]
+            for gauge in _COUNTS:
+                families[gauge].add_metric([depth.queue], getattr(depth, gauge.part))
+            for gauge in _DETAILS if depth.details else ():
+                families[gauge].add_metric([depth.queue], getattr(depth.details, gauge.part))
+        return families.values()
+
+
+class _OfPool:
+    """Collector of what the processes of this worker's pool do."""
+
+    def __init__(self, look: Callable[[], Sequence[Mapping[str, int]]]) -> None:
+        self._look = look
+
+    def collect(self) -> Iterable[Metric]:
+        families = [_family(gauge) for gauge in _OF_POOL]
+        for family, counts in zip(families, self._look(), strict=False):
+            for label, count in counts.items():
+                family.add_metric([label], count)
+        return families
 
 
 def show_shared(folder: str, depths: Callable[[], Iterable[Depth]] = list) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 
 from retrieval_client.errors import Unavailable
-from worker.queue.broker import dead_letters, keys, turns
+from worker.queue.broker import dead_letters, delayed, keys, turns
 from worker.queue.broker.owners import BEAT_SECONDS, LIFE_SECONDS
 from worker.queue.claims import REQUEUED_SECONDS
 from worker.queue.rates import RateMeter, Sample
@@ -126,7 +126,7 @@ class Overview:
             redis_time: Any = client.time()
             recorded: Any = client.zcard(keys.UNACKED_INDEX)
             owners = _owners(client)
-            states = tuple(self._state(client, queue) for queue in self._queues)
+            states = tuple(self._state(client, queue, redis_time[0]) for queue in self._queues)
             letters = [letter for queue in self._queues for letter in dead_letters.every(client, queue, newest)]
             listed = {name: client.llen(keys.inflight(owner.queue, name)) for name, owner in owners.items()}
             held = _held(client, owners, listed)
@@ -173,10 +173,12 @@ class Overview:
         with self._connected() as client:
             return bool(client.set(keys.used_token(token_id), "", nx=True, px=math.ceil(seconds * 1000)))
 
-    def _state(self, client: redis.Redis, queue: str) -> QueueState:
+    @staticmethod
+    def _state(client: redis.Redis, queue: str, redis_time: float) -> QueueState:
         waiting = turns.waiting(client, queue, keys.PRIORITIES)
-        depth = dead_letters.depth(client, queue)
-        return QueueState(queue, waiting, depth.delayed, depth.letters, depth.oldest_seconds or 0.0)
+        dead: Any = client.xlen(keys.dead(queue))
+        oldest = dead_letters.oldest_seconds(client, queue, redis_time)
+        return QueueState(queue, waiting, delayed.depth(client, queue), int(dead), oldest)
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[redis.Redis]:

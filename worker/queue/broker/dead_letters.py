@@ -13,16 +13,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import redis
 
 from retrieval_client.errors import InvalidJob
 from worker.adapters import logs
-from worker.queue.broker import delayed, inspection, keys
+from worker.queue.broker import inspection, keys
 from worker.queue.broker.excerpts import is_excerpt, sent_bytes
 from worker.queue.lua import Script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
+
+    import redis
 
     from worker.queue.broker.inspection import Refusal, Rules
 
@@ -211,48 +212,7 @@ def purge(client: redis.Redis, queue: str, entries: Sequence[str]) -> int:
     return int(client.xdel(keys.dead(queue), *entries)) if entries else 0
 
 
-@dataclass(frozen=True)
-class Depth:
-    """Counts of a queue's dead letters and delayed messages.
-
-    Attributes:
-        queue: name of the queue.
-        letters: number of dead letters.
-        oldest_seconds: age of the oldest dead letter; 0 without any, None: not read.
-        delayed: number of messages that wait for their due time or their turn.
-    """
-
-    queue: str
-    letters: int
-    oldest_seconds: float | None
-    delayed: int
-
-
-def depth(client: redis.Redis, queue: str, *, ages: bool = True) -> Depth:
-    """Count a queue's dead letters and delayed messages; for `ages`, see `watcher`."""
-    letters: Any = client.xlen(keys.dead(queue))
-    return Depth(queue, int(letters), _oldest_seconds(client, queue) if ages else None, delayed.depth(client, queue))
-
-
-def _oldest_seconds(client: redis.Redis, queue: str) -> float:
+def oldest_seconds(client: redis.Redis, queue: str, redis_time: float) -> float:
+    """Return the age of a queue's oldest dead letter; 0 without any. Redis tells it with the letter's content only."""
     oldest: Any = client.xrange(keys.dead(queue), count=1)
-    if not oldest:
-        return 0.0
-    redis_time: Any = client.time()
-    return max(0.0, float(redis_time[0]) - int(oldest[0][0].partition(b"-")[0]) / 1000)
-
-
-def watcher(url: str, queues: Iterable[str], *, ages: bool = True) -> Callable[[], list[Depth]]:
-    """Return a function that reads the depths of queues; it returns an empty list while Redis is unavailable.
-
-    Redis returns the age of the oldest only with the dead letter's content, which not every user may read.
-    """
-
-    def look() -> list[Depth]:
-        try:
-            with redis.Redis.from_url(url, socket_connect_timeout=2, socket_timeout=2) as client:
-                return [depth(client, queue, ages=ages) for queue in queues]
-        except (redis.RedisError, ValueError):
-            return []
-
-    return look
+    return max(0.0, redis_time - int(oldest[0][0].partition(b"-")[0]) / 1000) if oldest else 0.0

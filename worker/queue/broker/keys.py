@@ -125,8 +125,13 @@ def caller(queue: str, turn: str) -> str:
 
 
 def numbers(queue: str) -> str:
-    """Return the key of the hash of a queue's numbers, which lua/take.lua keeps and describes."""
+    """Return the key of the hash of a queue's numbers; lua/take.lua and lua/look_at_waits.lua describe them."""
     return f"{queue}.numbers"
+
+
+def marks(queue: str) -> str:
+    """Return the key of the list of how many messages had arrived in a queue, and when (lua/look_at_waits.lua)."""
+    return f"{queue}.marks"
 
 
 def deliveries(queue: str) -> str:

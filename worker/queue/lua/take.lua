@@ -11,8 +11,9 @@
 -- KEYS: 1 key of the owner that takes; 2 queue; 3 list that it takes to; 4 list whose messages are all answered;
 --       5 hash of counts; 6 sorted set of the callers, each the list of its messages, by the numbers of their turns: of a
 --       new one, half below all others; 7 hash of numbers: 'sorted', messages in these lists; 'in_turn', messages that
---       have had their turn; 'short', claims that take few, because a new caller had one message while others waited; then
---       the lists of the callers of gathered messages
+--       have had their turn; 'short', claims that take few, because a new caller had one message while others waited;
+--       'taken', messages that were taken, if they are counted (look_at_waits.lua); then the lists of the callers of
+--       gathered messages
 -- ARGV: 1 most messages (0: acknowledge only); 2 most bytes of a message (a longer one becomes an excerpt);
 --       3 bytes after which no more is taken, four times as many are gathered; 4 most messages of a short claim, more if there are many callers;
 --       5 most to gather (0: none); 6 messages that were taken when others were gathered; then for each of these, the
@@ -41,7 +42,7 @@ if sorts > 0 then
 end
 
 local queued, callers = redis.call('LLEN', KEYS[2]), redis.call('ZCARD', KEYS[6])
-local numbers = redis.call('HMGET', KEYS[7], 'sorted', 'in_turn', 'short')
+local numbers = redis.call('HMGET', KEYS[7], 'sorted', 'in_turn', 'short', 'taken')
 for place = 1, 3 do numbers[place] = tonumber(numbers[place] or 0) or 0 end
 local sorted = callers > 0 and math.max(0, numbers[1]) + sorts or 0
 local in_turn = math.min(numbers[2], queued)
@@ -102,6 +103,7 @@ for place, number in ipairs({sorted, in_turn, short}) do
     if number <= 0 and numbers[place] ~= 0 then redis.call('HDEL', KEYS[7], name) end
     if number > 0 and numbers[place] ~= number then redis.call('HSET', KEYS[7], name, number) end
 end
+if numbers[4] and #taken > 0 then redis.call('HINCRBY', KEYS[7], 'taken', #taken) end
 local counts = {}
 for number, message in ipairs(taken) do
     local digest = counted and redis.sha1hex(message)

@@ -9,6 +9,7 @@ import contextlib
 import queue
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -17,7 +18,7 @@ import redis
 from retrieval_client.errors import TimedOut
 from worker.adapters import logs
 from worker.queue import codec, records
-from worker.queue.broker import delayed, inspection, keys, priorities, turns, unacked
+from worker.queue.broker import delayed, inspection, keys, priorities, turns, unacked, waits
 from worker.queue.broker.clock import ServerClock
 from worker.queue.broker.inspection import DeliveredJob
 from worker.queue.broker.owners import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from worker.queue.broker.inspection import Rules
+    from worker.queue.broker.waits import Wait
     from worker.queue.further_tasks import FurtherTasks
     from worker.queue.records import RecordStore
 
@@ -43,6 +45,7 @@ log = logs.logger("worker.keeper")
 _LOOK_SECONDS = 1.0
 """Interval between looks at what waits, is due or was deferred."""
 
+_MOST_WAITS = 10_000
 _TURN_SECONDS = 0.25
 _STUCK_LOOKS, _LONGEST_STUCK_LOOKS = 4, 30
 """Looks, each with the renewal of the owners, after which a process that runs no job and gives no sign of life counts
@@ -73,6 +76,9 @@ class Keeper:
     Attributes:
         waiting: number of jobs that wait.
         stuck: number → last sign of life of the processes that count as stopped.
+        turned_at: when it last did all its work, by `time.monotonic`.
+        waits: how long messages waited that were taken, with their queues; for the thread that forks, to be counted
+            there: a process must not be forked while another thread counts.
     """
 
     _client: redis.Redis
@@ -82,6 +88,7 @@ class Keeper:
     _queues: Sequence[str]
     _slots: Callable[[], Mapping[int, Slot]]
     _rules: Rules
+    _measures_waits: bool = False
 
     def __post_init__(self) -> None:
         self._tidier = Tidier(self._client)
@@ -97,6 +104,8 @@ class Keeper:
         self._seen = float("inf"), 0.0
         self._looks: dict[int, tuple[int, int]] = {}
         self.waiting = 0
+        self.turned_at = time.monotonic()
+        self.waits: deque[tuple[str, Wait]] = deque(maxlen=_MOST_WAITS)
         self.stuck: dict[int, int] = {}
 
     def start(self) -> None:
@@ -145,6 +154,7 @@ class Keeper:
         if current_time >= self._next_dead:
             self._next_dead = current_time + TIDY_SECONDS
             self._tidy_dead()
+        self.turned_at = time.monotonic()
 
     def _settle_dead(self) -> None:
         """Settle dead processes; if the outcome of a job can't be stored yet, they wait, and nothing else does."""
@@ -233,6 +243,8 @@ class Keeper:
                 pass
             delayed.requeue_deferred(self._client, name, 2 * len(self._slots()))
             waiting += turns.waiting(self._client, name)
+            if self._measures_waits:
+                self.waits.extend((name, wait) for wait in waits.look(self._client, name))
         self.waiting = waiting
 
     def _settle(self, process: DeadProcess) -> None:

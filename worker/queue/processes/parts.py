@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from celery import Celery
 
     from worker.queue.broker.inspection import Rules
+    from worker.queue.metrics import Metrics
     from worker.queue.outcome import Answers
     from worker.queue.processes.consumer import Consumer
+    from worker.queue.processes.pool import Pool
     from worker.queue.processes.process import Limits
     from worker.queue.processes.table import Head, Slot
     from worker.settings import Settings
@@ -45,6 +47,7 @@ class Processes:
         settings: the worker's settings.
         consumer: Celery's consumer; None before it is made.
         number: of this process in its pool; 0 in the main process.
+        pool: the worker's pool; None before it has started.
     """
 
     def __init__(self, app: Celery, settings: Settings, rules: Rules, answers: Answers) -> None:
@@ -54,6 +57,12 @@ class Processes:
         self._answers = answers
         self.consumer: Consumer | None = None
         self.number = 0
+        self.pool: Pool | None = None
+
+    @property
+    def metrics(self) -> Metrics:
+        """Metrics of this worker."""
+        return self._answers.metrics
 
     @property
     def queues(self) -> list[str]:
@@ -76,6 +85,7 @@ class Processes:
             self.queues,
             slots,
             self._rules,
+            self.metrics.on,
         )
 
     def run(self, slot: Slot, head: Head, hostname: str, limits: Limits, parent: int) -> None:

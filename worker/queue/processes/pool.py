@@ -20,13 +20,15 @@ from celery.worker import heartbeat
 from celery.worker import state as worker_state
 
 from worker.adapters import logs
+from worker.queue.broker import keys
 from worker.queue.places import Place
+from worker.queue.probes import LastWork
 from worker.queue.processes.process import Limits, revocation_key
 from worker.queue.processes.table import State, Table
 from worker.queue.remote_control import MOST_PROCESSES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from worker.queue.processes.keeper import Cause, Keeper
     from worker.queue.processes.table import RunningJob, Slot
@@ -127,12 +129,14 @@ class Pool(BasePool):
         self._places = {number: Place() for number in range(place_count)}
         self._alive, self._parent_end = os.pipe()
         self._ended_all = threading.Event()
+        self._looked_at = self._kept_limits_at = time.monotonic()
         self._no_fork = threading.Lock()
         self._keeper: Keeper = self.app.processes.keeper(self._slots)
         signals.worker_shutting_down.connect(self._keeper.hurry)
         self._maintain()
         self._keeper.start()
         atexit.register(self._end_rest)
+        self.app.processes.pool = self
         threading.Thread(target=self._watch, name="limits", daemon=True).start()
 
     def _watch(self) -> None:
@@ -141,9 +145,36 @@ class Pool(BasePool):
             try:
                 with self._no_fork:
                     self._keep_limits()
+                self._kept_limits_at = time.monotonic()
             except Exception as error:  # noqa: BLE001 -- whatever it is, no job may run without limits
                 fields = {"error": type(error).__name__, "where": logs.where(error)}
                 log.error("limits not kept", **fields)  # noqa: TRY400 -- no traces in logs
+
+    @property
+    def is_ending(self) -> bool:
+        """True once the worker is about to end."""
+        return self._is_ending
+
+    @property
+    def last_work(self) -> LastWork:
+        """When the parts of the main process last did their work."""
+        return LastWork(self._looked_at, self._kept_limits_at, self._keeper.turned_at)
+
+    def running_of_queues(self, queues: Iterable[str]) -> dict[str, int]:
+        """Return the number of jobs that processes have and have not answered, of each queue."""
+        counts = dict.fromkeys(queues, 0)
+        for member in [*self.members.values()]:
+            queue, _ = keys.parse_inflight(member.slot.place)
+            if queue in counts:
+                counts[queue] += len(member.slot.running)
+        return counts
+
+    @property
+    def states(self) -> dict[str, int]:
+        """Number of processes by what they do, of each state."""
+        states = [member.slot.state for member in [*self.members.values()]]
+        starting, idle = states.count(State.STARTING), states.count(State.IDLE)
+        return {"idle": idle, "busy": len(states) - starting - idle, "starting": starting}
 
     def _slots(self) -> dict[int, Slot]:
         return {number: member.slot for number, member in [*self.members.items()]}
@@ -222,6 +253,7 @@ class Pool(BasePool):
             else:
                 log.error("process lost", pid=member.pid)
         self._tell_ended(member)
+        self.app.processes.metrics.process_ended(member.cause or ("lost" if status else "exit"))
         self._keeper.settle(member.slot, member.cause)
         if not self._is_ending:
             self._places[number].end(time.monotonic(), is_proven=status == 0 or member.slot.claims > 0)
@@ -314,7 +346,11 @@ class Pool(BasePool):
 
     def _look(self) -> None:
         """Look after the processes; count for Celery, and say whether events are sent."""
+        self._looked_at = time.monotonic()
         self._maintain()
+        while self._keeper.waits:
+            queue, wait = self._keeper.waits.popleft()
+            self.app.processes.metrics.waited(queue, wait.seconds, wait.messages)
         consumer = self.app.processes.consumer
         self.table.head.sends_events = consumer is not None and _sends_events(consumer.event_dispatcher)
         worker_state.total_count["jobs"] = ended = self.jobs_ended

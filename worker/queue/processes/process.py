@@ -176,6 +176,9 @@ class Process:
 
     def _work(self, messages: Sequence[ClaimedMessage]) -> None:
         started = time.perf_counter()
+        for message in messages:
+            if message.woke:
+                self._answers.metrics.waited(message.queue, 0.0)
         self._slot.begin_reading(messages[0].place, together=len(messages) > 1)
         jobs = self._select(self._inspect_all(self._of_first_queue(messages)))
         if not jobs:

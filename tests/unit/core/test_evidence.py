@@ -15,6 +15,7 @@ from worker.core.prompting.evidence import (
     SHARED,
     evidence,
     missing_codes,
+    missing_names,
     missing_numbers,
     shares_of_words,
 )
@@ -186,3 +187,25 @@ def test_numbers_that_no_source_names_are_told(question: str, missing: list[str]
     """A part of another number is none: 5.0, 15, 2024-11-14. Codes are told as such."""
     sources = ["Form No. 7, 5.0 A, 15 rooms, steel 1.4301.", "Port 8443 since 2024-11-14, 12,000 jobs"]
     assert missing_numbers(question, sources) == missing
+
+
+@pytest.mark.parametrize(
+    ("question", "missing"),
+    [
+        ("What is the maximum force of the Lyra?", ["Lyra"]),
+        ("Whose is the Titan 40 press, of Norman or of Aigle?", ["Aigle"]),
+        ("WHAT IS THE FORCE OF THE LYRA?", []),
+        ("Is KR-7720 in the TITAN?", []),
+        ("Lyra?", []),
+    ],
+)
+def test_names_that_no_source_has_are_told(question: str, missing: list[str]) -> None:
+    """A name is a word with a capital within the question, in any of its forms; codes are told as such."""
+    sources = ["The Titan 40 is a press of 400 kN.", "The Normans built it in the winter."]
+    assert missing_names(question, sources) == missing
+
+
+def test_where_nouns_have_capitals_no_name_is_told() -> None:
+    """They would be all nouns of the question."""
+    source = "Die Falke ist eine Maschine, und der Motor der Falke hat eine Welle."
+    assert missing_names("Wie hoch ist die Drehzahl der Lyra?", [source]) == []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from worker.core.ranking.bm25 import idf
 from worker.core.text.codes import codes, named, numbers, without_codes
+from worker.core.text.names import names, unnamed, writes_nouns_so
 from worker.core.text.terms import search_terms
 
 if TYPE_CHECKING:
@@ -50,8 +51,8 @@ def evidence(questions: Iterable[str], texts: Sequence[str], similarities: Seque
     """
     question, *wider = questions
     question_codes = codes(question)
-    names = [not question_codes or bool(named(text, question_codes)) for text in texts]
-    return max(_evidence(version, texts, similarities, names) for version in (question, *wider))
+    are_named = [not question_codes or bool(named(text, question_codes)) for text in texts]
+    return max(_evidence(version, texts, similarities, are_named) for version in (question, *wider))
 
 
 def missing_codes(question: str, texts: Iterable[str]) -> list[str]:
@@ -77,8 +78,24 @@ def missing_numbers(question: str, texts: Iterable[str]) -> list[str]:
     return [*asked_numbers]
 
 
-def _evidence(question: str, texts: Sequence[str], similarities: Sequence[float], names: Sequence[bool]) -> float:
-    sources = zip(similarities, shares_of_words(question, texts), names, strict=True)
+def missing_names(question: str, texts: Sequence[str]) -> list[str]:
+    """Return the names in a question, its codes aside, that none of its sources has in any form, as written there.
+
+    >>> missing_names("Is the torque of the Lyra that of the Draco?", ["The torque of a Lyra is 64 Nm."])
+    ['Draco']
+
+    None where the sources write all nouns with capitals, as German does.
+    """
+    missing = names(without_codes(question, codes(question)))
+    if not missing or writes_nouns_so(texts):
+        return []
+    for text in texts:
+        missing = unnamed(missing, text)
+    return missing
+
+
+def _evidence(question: str, texts: Sequence[str], similarities: Sequence[float], are_named: Sequence[bool]) -> float:
+    sources = zip(similarities, shares_of_words(question, texts), are_named, strict=True)
     length = min(len({*search_terms(question)}), LONGEST)
     return max(
         round(similarity + SHARED * share - LENGTH * length, _PLACES) if is_named else -1.0

@@ -13,7 +13,7 @@ from worker.core.citations.answering import check_answer
 from worker.core.prompting import extractive
 from worker.core.prompting.context import LabelledSource
 from worker.core.prompting.costs import Bill
-from worker.core.prompting.evidence import evidence, missing_codes, missing_numbers
+from worker.core.prompting.evidence import evidence, missing_codes, missing_names, missing_numbers
 from worker.core.prompting.prompts import prompt_cache_key
 from worker.core.text.headings import Headings
 from worker.jobs.pipeline.queries import CONVERSATION, DENSE, OF_THE_QUESTION
@@ -107,10 +107,11 @@ class Executor:
             # Without sources no model is called, so none can invent an answer.
             return QueryResponse("empty", package=package), Answerer(self.provider, self.name)
         bill = Bill(self._prices)
-        whole_texts = [extractive.whole_text(source_of(found, self._paths)) for found in sources.values()]
-        missing = missing_codes(package.request.question, whole_texts)
-        numbers = missing_numbers(package.request.question, whole_texts)
-        package = _warned(package, _unnamed([*missing, *numbers]))
+        question = package.request.question
+        whole_texts = {label: extractive.whole_text(source_of(found, self._paths)) for label, found in sources.items()}
+        missing = missing_codes(question, [*whole_texts.values()])
+        unsaid = _unsaid(question, [*whole_texts.values()])
+        package = _warned(package, _named("none of these sources names", [*missing, *unsaid]))
         try:
             if self._model is None:
                 text, answerer = self._extract(package, sources, mode, names_all=not missing)
@@ -125,6 +126,9 @@ class Executor:
             text, answerer = self._extract(package, sources, mode, names_all=not missing)
         texts = {label: _text_of(found) for label, found in sources.items()}
         report = check_answer(text, texts, self._accepted)
+        for first in [label for sentence in report.sentences for label in sentence.labels][:1]:
+            unsaid_there = [name for name in _unsaid(question, [whole_texts[first]]) if name not in unsaid]
+            package = _warned(package, _named(f"[{first}] does not name", unsaid_there))
         models = {**package.trace.models, "language_model": f"{answerer.provider} {answerer.name}"}
         trace = dataclasses.replace(package.trace, models=models)
         package = dataclasses.replace(package, costs=(*package.costs, *bill.entries), trace=trace)
@@ -288,10 +292,15 @@ _LONGEST_SHOWN = 40
 """Most characters of a code that a warning shows."""
 
 
-def _unnamed(names: Sequence[str]) -> list[str]:
-    """Return a warning for codes and numbers of the question that none of its sources names, if there are any."""
+def _unsaid(question: str, texts: Sequence[str]) -> list[str]:
+    """Return the numbers and names of a question that stand in none of some sources."""
+    return [*missing_numbers(question, texts), *missing_names(question, texts)]
+
+
+def _named(fact: str, names: Sequence[str]) -> list[str]:
+    """Return a warning that says something of codes, numbers or names of the question, if there are any."""
     shown = [name if len(name) <= _LONGEST_SHOWN else f"{name[:_LONGEST_SHOWN]}…" for name in names]
-    return [f"answer: none of these sources names {', '.join(shown)}"] if shown else []
+    return [f"answer: {fact} {', '.join(shown)}"] if shown else []
 
 
 def _warned(package: ContextPackage, warnings: Sequence[str]) -> ContextPackage:

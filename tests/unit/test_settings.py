@@ -75,6 +75,12 @@ def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPat
     assert refusal(load).startswith(f"the setting {variable} is missing: where ")
 
 
+def test_a_blank_standby_is_not_left_out(values: dict[str, Any]) -> None:
+    """It would count as away for ever, and the primary would answer each search."""
+    said = refusal(lambda: from_values({**values, "database_read_connection_string": " "}))
+    assert said.startswith("the setting DATABASE_READ_CONNECTION_STRING is missing: where ")
+
+
 @pytest.mark.parametrize(
     ("changes", "name"),
     [

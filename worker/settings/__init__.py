@@ -152,7 +152,7 @@ class Settings(BaseSettings):
     remote: dict[Identifier, RemoteSettings] = {}
     log: LogSettings = LogSettings()
 
-    @field_validator("database_connection_string", "broker_url", mode="before")
+    @field_validator("database_connection_string", "broker_url", "database_read_connection_string", mode="before")
     @classmethod
     def _blank_is_missing(cls, value: Any) -> Any:
         """Refuse white space alone: libpq would take it for a connection to some default server."""
@@ -451,6 +451,7 @@ _ENVIRONMENT_NAMES = {
 _FIXES = {
     "DATABASE_CONNECTION_STRING": "where Postgres is, postgresql://role:password@host:5432/database",
     "CELERY_BROKER_URL": "where the Redis of the queues is, redis://user:password@host:6379/0",
+    "DATABASE_READ_CONNECTION_STRING": "where the standby is, or leave the variable out",
     "corpora": "name your table of chunks and its columns in [corpora.NAME] and [corpora.NAME.columns] "
     "(docs/configuration.md)",
 }

@@ -466,8 +466,9 @@ def _describe(error: ValidationError, model: type[BaseModel] | None = None) -> s
     keys = [str(key) for key in problem["loc"] if key != "[key]"]
     name = ".".join(key for key in keys if key and key.isprintable())
     if problem["type"] == "missing" or (problem["type"] == "too_short" and name in _FIXES):
+        name = _ENVIRONMENT_NAMES.get(name, name)
         remedy = f": {_FIXES[name]}" if name in _FIXES else ""
-        return f"the setting {_ENVIRONMENT_NAMES.get(name, name)} is missing{remedy}"
+        return f"the setting {name} is missing{remedy}"
     if problem["type"] == "extra_forbidden":
         near = _closest(str(problem["loc"][-1]), field_names(model, problem["loc"][:-1]) if model else ())
         return f"the setting {name} is not known{_did_you_mean(near)} (docs/configuration.md has them all)"

@@ -261,8 +261,8 @@ def _missing_rights(client: redis.Redis, server: _Server) -> str | None:
             cure = _AS_A_WORKER
             if name in channels and "channel" in str(error):
                 cure = (
-                    "Keep the queues in database 0, whose channels config/redis/users.acl names, or ACL SETUSER "
-                    f"{user} &/{database}.celery.pidbox &/{database}.celeryev/*, and the same in users.acl"
+                    "The channels in config/redis/users.acl are those of database 0: keep the queues there, or ACL "
+                    f"SETUSER {user} &/{database}.celery.pidbox &/{database}.celeryev/*, and the same in users.acl"
                 )
             return f"{server.variable}: the Redis user {user} may not run {name}, which every worker does. {cure}"
         except redis.ResponseError:

@@ -137,7 +137,7 @@ class Principal:
         settings: (Postgres setting, value) for **every** mapped claim, ``''`` if the claim is absent, so that no value
             of an earlier caller remains on a connection.
         owner: value of the owner claim, ``''`` without one.
-        min_lsn: position in Postgres' WAL that a server must have replayed before it may read for this job, or None.
+        min_lsn: position in Postgres' WAL that a server must have replayed before it is asked for this job, or None.
     """
 
     claims: Mapping[str, Any] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import redis
 from redis import asyncio as redis_asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ConstantBackoff
-from redis.exceptions import AuthenticationError, NoPermissionError, RedisError
+from redis.exceptions import AuthenticationError, NoPermissionError, OutOfMemoryError, RedisError
 from redis.retry import Retry
 
 from retrieval_client.errors import NotAuthorised, RetrievalError, SettingsError, Unavailable
@@ -184,7 +184,8 @@ def _failure(error: BaseException, setting: str, place: str) -> RetrievalError:
             f"{setting}: this Redis user lacks a backend's permissions. Connect as a user with those of producer "
             "in config/redis/users.acl (docs/redis.md)"
         )
-    return Unavailable(f"{setting}: Redis is away ({place})")
+    is_full = any(isinstance(cause, OutOfMemoryError) for cause in causes)
+    return Unavailable(f"{setting}: Redis is {'full (maxmemory)' if is_full else 'away'} ({place})")
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

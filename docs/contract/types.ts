@@ -29,7 +29,7 @@ export interface BuildCitations {
   run?: RunRef;
   /**
    * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
-   * that has not replayed it is searched.
+   * that has not replayed it is asked.
    */
   min_lsn?: string;
   /** the chunks that were used, in their order. */
@@ -541,7 +541,7 @@ export interface PinnedReplay {
   run?: RunRef;
   /**
    * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
-   * that has not replayed it is searched.
+   * that has not replayed it is asked.
    */
   min_lsn?: string;
   /** the chunks, in this order; the 64 hex digits, with or without `sha256:`. */
@@ -773,7 +773,7 @@ export interface RecordFeedback {
   run: RunRef;
   /**
    * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
-   * that has not replayed it is searched.
+   * that has not replayed it is asked.
    */
   min_lsn?: string;
   /** hashes of chunks that were used. */
@@ -885,7 +885,7 @@ export interface RetrieveHybrid {
   run?: RunRef;
   /**
    * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
-   * that has not replayed it is searched.
+   * that has not replayed it is asked.
    */
   min_lsn?: string;
   /** the user's query. */
@@ -951,7 +951,7 @@ export interface RetrieveTopK {
   run?: RunRef;
   /**
    * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
-   * that has not replayed it is searched.
+   * that has not replayed it is asked.
    */
   min_lsn?: string;
   /**
@@ -1028,7 +1028,7 @@ export interface RunPipeline {
   run?: RunRef;
   /**
    * position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights. No server
-   * that has not replayed it is searched.
+   * that has not replayed it is asked.
    */
   min_lsn?: string;
   /** the question. */

@@ -103,8 +103,8 @@ def test_an_outage_that_outlasts_the_wait_is_said(
     with celery_worker(away, worker_log, "--concurrency=1"):
         done = [type_in(*words, "--as", "alice", "--timeout", "5") for words in asked]
     said = (
-        "retrieval-worker: no answer within 5 s: Postgres, Redis or a provider was away, and the job expired before "
-        "its next try: send it again later (task id {})\n"
+        "retrieval-worker: no answer within 5 s: Postgres, Redis or a provider was away or behind, and the job expired "
+        "before its next try: send it again later (task id {})\n"
     )
     letters = [one for queue in QUEUES for one in dead_letters.every(broker, queue)]
     assert {letter.reason for letter in letters} == {"expired"}

@@ -577,7 +577,7 @@ def test_feedback_and_tune_from_the_command_line(settings: Settings, worker_envi
             job = parse_job(RetrieveHybrid, {**asked, "fusion": "weighted", **legs, "run": name})
             chunks = engine.hybrid.retrieve(job, JobContext(lambda: alice))["results"]["docs"]["chunks"]
             if i:
-                engine.feedback.record("alice", RunName(**name), [chunks[0]["chunk_id"]])
+                engine.feedback.record(alice, RunName(**name), [chunks[0]["chunk_id"]])
     best, other = chunks[0]["chunk_id"], chunks[1]["chunk_id"]
     few = typed("tune", **environment)
     counted = (

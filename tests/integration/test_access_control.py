@@ -235,9 +235,9 @@ def test_a_reading_transaction_can_not_write(one_connection: Settings, admin: ps
     engine = Database(one_connection)
     insert = b"INSERT INTO retrieval.runs (owner, subject_id, run_id) VALUES ('alice', 's', 'r')"
     with pytest.raises(Unavailable, match="25006"):
-        engine.read_records("alice", [(insert, {})])
+        engine.read_records(asker("alice"), [(insert, {})])
     assert admin.execute("SELECT count(*) FROM retrieval.runs").fetchone() == (0,)
-    engine.write("alice", [(insert, {})])
+    engine.write(asker("alice"), [(insert, {})])
     assert admin.execute("SELECT count(*) FROM retrieval.runs").fetchone() == (1,)
     engine.close()
 

@@ -121,6 +121,39 @@ def test_a_job_waits_for_its_min_lsn(engine: Engine, settings: Settings) -> None
     assert answers.outcome(delivered[0], time.perf_counter()).state == "RETRY"
 
 
+RUN = {"subject_id": "s", "run_id": "r"}
+
+
+@pytest.mark.parametrize(
+    ("task", "fields"),
+    [
+        ("retrieve_top_k", {"query_embedding": QUERY, "run": RUN}),
+        ("pinned_replay", {"run": RUN}),
+        ("pinned_replay", {"runs": [RUN]}),
+        ("build_citations", {"cite": RUN}),
+        ("record_feedback", {"run": RUN, "rating": 1}),
+        ("run_pipeline", {"question": "what", "mode": "grounded", "prior_response_id": "resp_1"}),
+        ("run_pipeline", {"question": "what", "mode": "grounded", "chat_mode": "chat", "conversation_id": "conv_1"}),
+        ("run_pipeline", {"resume": "pkg_1"}),
+    ],
+)
+def test_a_job_waits_for_records_of_its_min_lsn(
+    engine: Engine, settings: Settings, admin: psycopg.Connection[Any], task: str, fields: dict[str, Any]
+) -> None:
+    """The record itself may not be replayed yet: it is neither unknown, nor written to."""
+    engine.retrieval.top_k(
+        parse_job(RetrieveTopK, {"query_embedding": QUERY, "run": RUN}), JobContext(lambda: asker("a"))
+    )
+    answers = tasks.register(Celery(set_as_current=False), settings, lambda: engine, Metrics(settings.metrics))
+    for user in ("a", "b"):
+        job = {**fields, "principal": {"user_id": user}, "min_lsn": "FFFFFFFF/FFFFFFFF"}
+        ended = answers.outcome(DeliveredJob(task, "job-1", [job], {}, {}), time.perf_counter())
+        assert ended.state == "RETRY"
+        assert "min_lsn" in ended.result.message
+    counts = "SELECT (SELECT count(*) FROM retrieval.run_events), (SELECT count(*) FROM retrieval.packages)"
+    assert admin.execute(counts).fetchone() == (1, 0)
+
+
 def prepared(engine: Engine, name: str, **fields: Any) -> Any:
     job = parse_job(RetrieveTopK, {"query_embedding": QUERY, **fields})
     return engine.retrieval.prepare(job, JobContext(lambda: asker(name)))

@@ -89,6 +89,18 @@ def test_the_redis_that_is_away_is_named(connect: Callable[..., Any], stack: Sta
         assert raised.value.message == f"{name}: Redis is away (127.0.0.1:1, database 0)"
 
 
+def test_a_redis_that_is_full_is_told_from_one_that_is_away(client: Client, stack: Stack, broker: redis.Redis) -> None:
+    """It answers, and takes no more: looking for an outage would find none."""
+    broker.config_set("maxmemory", "1")
+    try:
+        with pytest.raises(Unavailable) as raised:
+            client.enqueue(RetrieveTopK(query_embedding=[0.0] * 767 + [1.0]))
+    finally:
+        broker.config_set("maxmemory", "0")
+    place = f"(127.0.0.1:{stack.redis.port}, database 0)"
+    assert raised.value.message == f"broker_url (CELERY_BROKER_URL): Redis is full (maxmemory) {place}"
+
+
 def test_connections_are_used_again_and_nothing_stays_subscribed(client: Client, store: redis.Redis) -> None:
     """However many jobs were waited for, one after another, answered or not."""
     store.set(PLACE, RECORD)

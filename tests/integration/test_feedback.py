@@ -72,11 +72,11 @@ def rows(admin: Admin) -> list[tuple[Any, ...]]:
 def test_feedback_is_kept_once_and_the_last_word_counts(engine: Engine, admin: Admin) -> None:
     """The same again changes nothing and leaves no event; another word on a chunk replaces the first."""
     first, second, *_ = record(engine)
-    assert engine.feedback.record("alice", NAME, [first, second, first]) == 2
+    assert engine.feedback.record(asker("alice"), NAME, [first, second, first]) == 2
     before = admin.execute("SELECT * FROM retrieval.run_feedback ORDER BY chunk_id").fetchall()
-    assert engine.feedback.record("alice", NAME, [second, first]) == 0
+    assert engine.feedback.record(asker("alice"), NAME, [second, first]) == 0
     assert admin.execute("SELECT * FROM retrieval.run_feedback ORDER BY chunk_id").fetchall() == before
-    assert engine.feedback.record("alice", NAME, [second], used=False) == 1
+    assert engine.feedback.record(asker("alice"), NAME, [second], used=False) == 1
     key = ("alice", "r1", "retrieve_hybrid", "", "docs")
     assert rows(admin) == sorted([(*key, first, True), (*key, second, False)])
     reported = {"task": "retrieve_hybrid", "step": ""}
@@ -202,14 +202,14 @@ def test_a_foreign_run_is_an_unknown_run(engine: Engine, admin: Admin) -> None:
     chunk, *_ = record(engine)
     for user, name in (("bob", NAME), ("alice", RunName(subject_id="song-1", run_id="r2"))):
         with pytest.raises(InvalidJob, match="no such run") as caught:
-            engine.feedback.record(user, name, [chunk])
+            engine.feedback.record(asker(user), name, [chunk])
         assert caught.value.path == "run"
     with pytest.raises(InvalidJob, match="no such run"):
-        engine.feedback.record("alice", NAME.model_copy(update={"step": "verse-1"}), [chunk])
+        engine.feedback.record(asker("alice"), NAME.model_copy(update={"step": "verse-1"}), [chunk])
     record(engine, "bob")
-    engine.feedback.record("bob", NAME, [chunk], used=False)
+    engine.feedback.record(asker("bob"), NAME, [chunk], used=False)
     assert [row[0] for row in rows(admin)] == ["bob"]
-    engine.feedback.record("alice", NAME, [chunk])
+    engine.feedback.record(asker("alice"), NAME, [chunk])
     assert [(row[0], row[-1]) for row in rows(admin)] == [("alice", True), ("bob", False)]
 
 
@@ -217,7 +217,7 @@ def test_the_database_itself_keeps_owners_apart(engine: Engine, stack: Any, data
     """The policy, not the worker's WHERE: as bob, the table is empty, and nothing of it can be changed."""
     import psycopg
 
-    engine.feedback.record("alice", NAME, record(engine))
+    engine.feedback.record(asker("alice"), NAME, record(engine))
     with psycopg.connect(stack.postgres.dsn(database, "retrieval_worker")) as connection:
         for owner, seen in (("bob", 0), ("", 0), ("alice", 5)):
             connection.execute("SELECT set_config('retrieval.owner', %s, false)", (owner,))
@@ -230,10 +230,10 @@ def test_only_chunks_of_the_run_are_judged(engine: Engine, admin: Admin) -> None
     """One that is not among its pins is refused by its place in the list, and nothing of the list is kept."""
     chunk, *_ = record(engine)
     with pytest.raises(InvalidJob) as caught:
-        engine.feedback.record("alice", NAME, [chunk, "no-such-chunk"])
+        engine.feedback.record(asker("alice"), NAME, [chunk, "no-such-chunk"])
     assert (caught.value.path, str(caught.value)) == ("chunks[1]", "chunks[1]: expected a chunk of the run")
     with pytest.raises(InvalidJob, match=r"chunks\[0\]"):
-        engine.feedback.record("alice", NAME, [chunk], corpus="examples")
+        engine.feedback.record(asker("alice"), NAME, [chunk], corpus="examples")
     assert rows(admin) == []
 
 
@@ -244,9 +244,9 @@ def test_an_id_in_two_corpora_needs_its_corpus(engine: Engine, admin: Admin) -> 
     found = record(engine, searches=[{"corpus": "docs", "top_k": 50}, {"corpus": "examples", "top_k": 50}])
     assert found.count(shared) == 2
     with pytest.raises(InvalidJob, match="several corpora") as caught:
-        engine.feedback.record("alice", NAME, [shared])
+        engine.feedback.record(asker("alice"), NAME, [shared])
     assert caught.value.path == "corpus"
-    assert engine.feedback.record("alice", NAME, [shared], corpus="examples") == 1
+    assert engine.feedback.record(asker("alice"), NAME, [shared], corpus="examples") == 1
     assert [row[4] for row in rows(admin)] == ["examples"]
 
 
@@ -260,7 +260,7 @@ def test_a_hash_stands_for_every_chunk_of_its_text(engine: Engine, admin: Admin)
     ).fetchall()
     (chunk_hash, same), (_, (other, *_)) = pins[0], pins[-1]
     assert len(same) > 1
-    assert engine.feedback.record("alice", NAME, [chunk_hash, other, same[0]]) == len(same) + 1
+    assert engine.feedback.record(asker("alice"), NAME, [chunk_hash, other, same[0]]) == len(same) + 1
     assert [row[5] for row in rows(admin)] == sorted([*same, other])
 
 
@@ -268,8 +268,8 @@ def test_a_step_narrows_what_is_judged(engine: Engine, admin: Admin) -> None:
     """Without one, the chunk was used wherever the run had it."""
     chunk, *_ = record(engine, step="verse-1")
     record(engine, step="verse-2")
-    assert engine.feedback.record("alice", NAME.model_copy(update={"step": "verse-2"}), [chunk]) == 1
-    assert engine.feedback.record("alice", NAME, [chunk]) == 1
+    assert engine.feedback.record(asker("alice"), NAME.model_copy(update={"step": "verse-2"}), [chunk]) == 1
+    assert engine.feedback.record(asker("alice"), NAME, [chunk]) == 1
     assert [row[3] for row in rows(admin)] == ["verse-1", "verse-2"]
 
 
@@ -278,8 +278,8 @@ def test_feedback_on_any_task_is_kept_and_goes_with_its_run(engine: Engine, admi
     query = lexical.embed(["hum on channel 18"])[0].tolist()
     job = parse_job(RetrieveTopK, {"query_embedding": query, "run": NAME.model_dump(exclude={"step"})})
     chunks = engine.retrieval.top_k(job, JobContext(lambda: asker("alice")))["chunks"]
-    assert engine.feedback.record("alice", NAME, [chunks[0]["chunk_id"]]) == 1
-    assert engine.feedback.tune("alice").retrievals == 0
+    assert engine.feedback.record(asker("alice"), NAME, [chunks[0]["chunk_id"]]) == 1
+    assert engine.feedback.tune(asker("alice")).retrievals == 0
     admin.execute("DELETE FROM retrieval.runs")
     assert rows(admin) == []
 
@@ -291,16 +291,16 @@ def test_feedback_goes_out_and_comes_in_with_its_run(engine: Engine, admin: Admi
     """Judgements, their times and the events of each change of mind; an import overrules nothing that is there."""
     first, second, *_ = record(engine)
     for used in (True, False, True):
-        engine.feedback.record("alice", NAME, [first], used=used)
+        engine.feedback.record(asker("alice"), NAME, [first], used=used)
     exported = engine.exchange.export(asker("alice"), NAME).as_bytes()
     admin.execute("DELETE FROM retrieval.runs")
-    engine.exchange.restore("alice", exported)
+    engine.exchange.restore(asker("alice"), exported)
     before, after = json.loads(exported), json.loads(engine.exchange.export(asker("alice"), NAME).as_bytes())
     assert before["feedback"] == after["feedback"] != []
     assert before["events"] == after["events"][:-1]
-    engine.feedback.record("alice", NAME, [first], used=False)
-    engine.feedback.record("alice", NAME, [second])
-    engine.exchange.restore("alice", exported)
+    engine.feedback.record(asker("alice"), NAME, [first], used=False)
+    engine.feedback.record(asker("alice"), NAME, [second])
+    engine.exchange.restore(asker("alice"), exported)
     assert {row[-2]: row[-1] for row in rows(admin)} == {first: False, second: True}
 
 
@@ -312,12 +312,12 @@ def test_a_file_from_before_there_was_feedback_is_taken_in(engine: Engine, admin
     assert run.pop("feedback") == []
     sealed = {name: value for name, value in run.items() if name != "sha256"}
     assert run["sha256"] == canonical_sha256(sealed)
-    assert engine.exchange.restore("alice", json.dumps(run).encode()) == NAME
+    assert engine.exchange.restore(asker("alice"), json.dumps(run).encode()) == NAME
 
 
 def test_a_file_with_feedback_on_nothing_is_refused(engine: Engine, admin: Admin) -> None:
     """Also where its digest is computed again: a chunk that the run has not, legs that can't be compared."""
-    engine.feedback.record("alice", NAME, record(engine)[:1])
+    engine.feedback.record(asker("alice"), NAME, record(engine)[:1])
     run = json.loads(engine.exchange.export(asker("alice"), NAME).as_bytes())
     admin.execute("DELETE FROM retrieval.runs")
     legs = run["records"][0]["answer"]["legs"]["docs"]
@@ -334,7 +334,7 @@ def test_a_file_with_feedback_on_nothing_is_refused(engine: Engine, admin: Admin
         right, where[field] = where.get(field), value
         sealed = RunFile.model_validate_json(json.dumps(run))
         with pytest.raises(InvalidJob, match=said):
-            engine.exchange.restore("alice", json.dumps({**run, "sha256": sealed.digest()}).encode())
+            engine.exchange.restore(asker("alice"), json.dumps({**run, "sha256": sealed.digest()}).encode())
         where[field] = right
     assert admin.execute("SELECT count(*) FROM retrieval.runs").fetchone() == (0,)
 
@@ -346,7 +346,7 @@ def plant(engine: Engine, user: str, runs: int = ENOUGH, **fields: Any) -> str:
     """Recorded retrievals of which the first chunk was used; that chunk."""
     for i in range(runs):
         best, *_ = record(engine, user, f"r{i}", **fields)
-        engine.feedback.record(user, RunName(subject_id="song-1", run_id=f"r{i}"), [best])
+        engine.feedback.record(asker(user), RunName(subject_id="song-1", run_id=f"r{i}"), [best])
     return best
 
 
@@ -362,7 +362,7 @@ def test_planted_weights_are_found_and_work_as_settings(
     """Users took what the contextual leg had first; with the proposal as a setting it is the first of the answer."""
     used = plant(engine, "alice", fusion=method, weights=ONLY_CONTEXT)
     assert best_of(engine, fusion=method) != used
-    tuned = engine.feedback.tune("alice", method=method)
+    tuned = engine.feedback.tune(asker("alice"), method=method)
     assert (tuned.retrievals, tuned.searches) == (ENOUGH, ENOUGH)
     assert tuned.proposal is not None
     assert tuned.proposal.before.ndcg is not None
@@ -374,7 +374,7 @@ def test_planted_weights_are_found_and_work_as_settings(
         make_settings(database, hybrid={"fusion": method, "weights": dict(tuned.setting)}), time.perf_counter
     )
     assert best_of(taken, fusion=method) == used
-    assert taken.feedback.tune("alice", method=method).setting is None
+    assert taken.feedback.tune(asker("alice"), method=method).setting is None
     taken.close()
 
 
@@ -388,7 +388,7 @@ def test_feedback_over_the_wire_proposes_weights_of_the_default_fusion(engine: E
             (f"r{i}",),
         ).fetchone() or ("",)
         assert give_feedback(engine, run={"subject_id": "song-1", "run_id": f"r{i}"}, used=[best])["recorded"] == 1
-    tuned = engine.feedback.tune("alice")
+    tuned = engine.feedback.tune(asker("alice"))
     assert (tuned.method, tuned.retrievals) == ("weighted", ENOUGH)
     assert tuned.setting is not None
     assert tuned.setting["contextual"] > tuned.setting["primary"]
@@ -397,7 +397,7 @@ def test_feedback_over_the_wire_proposes_weights_of_the_default_fusion(engine: E
 def test_nothing_is_proposed_where_nothing_is_better(engine: Engine) -> None:
     """The used chunk came first with the current weights."""
     plant(engine, "alice", fusion="weighted")
-    tuned = engine.feedback.tune("alice")
+    tuned = engine.feedback.tune(asker("alice"))
     assert tuned.proposal is not None
     assert tuned.proposal.before == tuned.proposal.after
     assert tuned.proposal.after.ndcg == 1.0
@@ -409,33 +409,33 @@ def test_each_owners_feedback_is_that_owners_and_everybodys_is_all(engine: Engin
     """Alice took the contextual leg's first, bob what came first anyway."""
     plant(engine, "alice", fusion="weighted", weights=ONLY_CONTEXT)
     plant(engine, "bob", fusion="weighted")
-    assert engine.feedback.tune("alice").setting is not None
-    assert engine.feedback.tune("bob").setting is None
+    assert engine.feedback.tune(asker("alice")).setting is not None
+    assert engine.feedback.tune(asker("bob")).setting is None
     everybody = engine.feedback.tune(None)
     assert everybody.retrievals == 2 * ENOUGH
-    assert engine.feedback.tune("carol").retrievals == 0
+    assert engine.feedback.tune(asker("carol")).retrievals == 0
 
 
 def test_too_little_feedback_proposes_nothing(engine: Engine) -> None:
     """Counted are retrievals with a used chunk in which more than one leg found something."""
     plant(engine, "alice", ENOUGH - 1, fusion="weighted", weights=ONLY_CONTEXT)
     alone, *_ = record(engine, run_id="alone", context="")
-    engine.feedback.record("alice", RunName(subject_id="song-1", run_id="alone"), [alone])
+    engine.feedback.record(asker("alice"), RunName(subject_id="song-1", run_id="alone"), [alone])
     disliked, *_ = record(engine, run_id="disliked")
-    engine.feedback.record("alice", RunName(subject_id="song-1", run_id="disliked"), [disliked], used=False)
-    tuned = engine.feedback.tune("alice")
+    engine.feedback.record(asker("alice"), RunName(subject_id="song-1", run_id="disliked"), [disliked], used=False)
+    tuned = engine.feedback.tune(asker("alice"))
     assert (tuned.retrievals, tuned.proposal, tuned.setting) == (ENOUGH - 1, None, None)
-    engine.feedback.record("alice", RunName(subject_id="song-1", run_id="disliked"), [disliked])
-    assert engine.feedback.tune("alice").proposal is not None
+    engine.feedback.record(asker("alice"), RunName(subject_id="song-1", run_id="disliked"), [disliked])
+    assert engine.feedback.tune(asker("alice")).proposal is not None
 
 
 def test_of_much_feedback_the_latest_counts(engine: Engine, settings: Settings) -> None:
     """By when the retrievals were recorded, whatever the order of the feedback; each with what its legs found."""
     found = {name: record(engine, run_id=name, query=name)[0] for name in ("drums", "bass", "chords")}
     for name in ("chords", "drums", "bass"):
-        engine.feedback.record("alice", RunName(subject_id="song-1", run_id=name), [found[name]])
+        engine.feedback.record(asker("alice"), RunName(subject_id="song-1", run_id=name), [found[name]])
     database = Database(settings)
-    for owner in ("alice", None):
+    for owner in (asker("alice"), None):
         latest = Judgements(database).judged(owner, None, 2)
         assert [list(one.used) for one in latest] == [[found["chords"]], [found["bass"]]]
         for one in latest:
@@ -449,13 +449,15 @@ def test_one_corpus_can_be_looked_at_alone(engine: Engine) -> None:
     searches = [{"corpus": "docs"}, {"corpus": "examples"}]
     for i in range(2):
         engine.feedback.record(
-            "alice", RunName(subject_id="song-1", run_id=f"r{i}"), record(engine, run_id=f"r{i}", searches=searches)
+            asker("alice"),
+            RunName(subject_id="song-1", run_id=f"r{i}"),
+            record(engine, run_id=f"r{i}", searches=searches),
         )
-    both, docs = engine.feedback.tune("alice"), engine.feedback.tune("alice", corpus="docs")
+    both, docs = engine.feedback.tune(asker("alice")), engine.feedback.tune(asker("alice"), corpus="docs")
     assert (both.retrievals, both.searches, docs.retrievals, docs.searches) == (2, 4, 2, 2)
     for fields, path in (({"corpus": "nowhere"}, "corpus"), ({"method": "similarity"}, "method")):
         with pytest.raises(InvalidJob) as caught:
-            engine.feedback.tune("alice", **fields)
+            engine.feedback.tune(asker("alice"), **fields)
         assert caught.value.path == path
 
 

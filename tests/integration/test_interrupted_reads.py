@@ -78,7 +78,7 @@ FAILING = (b"SELECT 1 / %(zero)s::int", {"zero": 0})
 WAYS: dict[str, Callable[[Database], object]] = {
     "one caller": lambda opened: opened.read(Principal(), [FAILING], corpora=()),
     "several callers": lambda opened: opened.read_each([CallerRead(Principal(), [FAILING], ())], 5),
-    "a write": lambda opened: opened.write("alice", [FAILING]),
+    "a write": lambda opened: opened.write(Principal(owner="alice"), [FAILING]),
 }
 
 

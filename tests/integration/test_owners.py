@@ -72,11 +72,11 @@ def test_users_of_one_id_in_two_tenants_share_nothing(engine: Engine, tenants: S
         lambda: engine.replay.pinned(parse_job(PinnedReplay, {"run": only_a}), JobContext(lambda: of_b)),
         lambda: engine.citing.build(parse_job(BuildCitations, {"cite": only_a}), JobContext(lambda: of_b)),
         lambda: engine.exchange.export(of_b, RunName(**only_a)),
-        lambda: engine.feedback.record(of_b.owner, RunName(**only_a), ["c"]),
+        lambda: engine.feedback.record(of_b, RunName(**only_a), ["c"]),
     ):
         with pytest.raises(InvalidJob, match="no such run"):
             attempt()
-    engine.files.keep(of_a.owner, NAME, "lyrics.json", b"{}")
+    engine.files.keep(of_a, NAME, "lyrics.json", b"{}")
     assert engine.files.read_all(of_b.owner, NAME) == {}
     first = chain(engine, of_a, starting_prompt="A's own instructions")
     for continued in ({"prior_response_id": first["response_id"]}, {"conversation_id": first["conversation_id"]}):

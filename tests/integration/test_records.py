@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from tests.integration.asking import asker
 
 from chaos.servers import PostgresServer
 from retrieval_client.contract.run_jobs import RunName
@@ -88,8 +89,8 @@ def test_what_is_read_for_an_owner_is_that_owners(settings: Settings, tables: li
     """Each transaction states whose records it is about, and nothing that opens the others'."""
     worker = Database(settings)
     count = [(f"SELECT count(*) FROM {table}".encode(), {}) for table in tables]
-    assert worker.read_records("alice", count) == [[(1,)]] * len(tables)
-    assert worker.read_records("bob", count) == [[(0,)]] * len(tables)
+    assert worker.read_records(asker("alice"), count) == [[(1,)]] * len(tables)
+    assert worker.read_records(asker("bob"), count) == [[(0,)]] * len(tables)
     worker.close()
 
 
@@ -117,7 +118,7 @@ def test_a_record_is_on_disk_before_it_is_answered_however_the_role_commits(
         " FOR EACH ROW EXECUTE FUNCTION see()"
     )
     with contextlib.closing(Database(settings)) as worker:
-        Runs(worker).add("alice", RunName(subject_id="s", run_id="r"))
+        Runs(worker).add(asker("alice"), RunName(subject_id="s", run_id="r"))
     assert admin.execute("SELECT setting FROM seen").fetchall() == [(committed_with,)]
 
 
@@ -135,7 +136,7 @@ def test_what_was_recorded_is_there_after_a_crash_though_the_role_does_not_wait(
         dsn = server.server.dsn(user="retrieval_worker")
         with contextlib.closing(Database(make_settings(database_connection_string=dsn))) as worker:
             for name in names:
-                Runs(worker).add("alice", name)
+                Runs(worker).add(asker("alice"), name)
             server.kill()
         server.start()
         with server.connect() as admin:

@@ -183,6 +183,8 @@ def limited(stack: Stack, broker: redis.Redis) -> Iterator[Callable[..., str]]:
         ("-script|load", "SCRIPT LOAD"),
         ("-zrange", f"ZRANGE {keys.OWNERS}"),
         ("-publish", "PUBLISH celery-task-meta-"),
+        ("-psubscribe", "PSUBSCRIBE /0.celery.pidbox"),
+        ("resetchannels &celery-task-meta-* &/0.celery.pidbox", "PUBLISH /0.celeryev/"),
         ("-info", "INFO server"),
         ("-client|id", "CLIENT ID"),
         ("-client|unblock", "CLIENT UNBLOCK"),
@@ -200,6 +202,24 @@ def test_each_right_that_is_asked_for_is_named(
         check_redis(settings)
     (problem,) = [finding.text for finding in redis_findings(settings) if finding.level == "problem"]
     assert problem == refused.value.message
+
+
+def test_queues_in_a_database_whose_channels_the_user_may_not_use_are_refused(
+    stack: Stack, make_settings: Callable[..., Settings], broker: redis.Redis
+) -> None:
+    """Celery takes that refusal for a lost connection, and connects again without end; the command is the cure."""
+    settings = make_settings(broker_url=stack.redis.url(2, "worker"), result_backend=stack.redis.url(3, "worker"))
+    with pytest.raises(SettingsError, match=r"the Redis user worker may not run PUBLISH /2\.celeryev/") as refused:
+        check_redis(settings)
+    (problem,) = [finding.text for finding in redis_findings(settings) if finding.level == "problem"]
+    assert problem == refused.value.message
+    rights = broker.acl_getuser("worker")["channels"]
+    try:
+        broker.execute_command("ACL", "SETUSER", *problem.partition("ACL SETUSER ")[2].partition(",")[0].split())
+        check_redis(settings)
+    finally:
+        channels = rights.split() if isinstance(rights, str) else [f"&{name.lstrip('&')}" for name in rights]
+        broker.execute_command("ACL", "SETUSER", "worker", "resetchannels", *channels)
 
 
 def test_who_may_end_no_connection_is_advised(

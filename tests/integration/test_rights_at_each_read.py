@@ -261,11 +261,11 @@ def test_a_public_corpus_is_answered_while_another_is_not_safe(
 def test_records_are_not_read_without_row_security(settings: Settings, admin: Admin, table: str) -> None:
     """The worker's own tables are checked like a corpus, when they are read and when they are written."""
     database = Database(settings)
-    database.read_records("alice", [(b"SELECT", {})])
+    database.read_records(asker("alice"), [(b"SELECT", {})])
     admin.execute(f"ALTER TABLE retrieval.{table} DISABLE ROW LEVEL SECURITY")
     for attempt in (database.read_records, database.write):
         with pytest.raises(SettingsError, match=f"retrieval.{table} has no row-level security"):
-            attempt("alice", [(b"SELECT", {})])
+            attempt(asker("alice"), [(b"SELECT", {})])
     with pytest.raises(SettingsError):
         database.audit([(b"SELECT", {})])
     with pytest.raises(SettingsError) as raised:
@@ -274,7 +274,7 @@ def test_records_are_not_read_without_row_security(settings: Settings, admin: Ad
     assert "public = true" not in raised.value.message
     assert f"ALTER TABLE retrieval.{table} ENABLE ROW LEVEL SECURITY, or run 'retrieval-worker migrate'" in str(raised)
     admin.execute(f"ALTER TABLE retrieval.{table} ENABLE ROW LEVEL SECURITY")
-    assert database.read_records("alice", [(b"SELECT 1", {})]) == [[(1,)]]
+    assert database.read_records(asker("alice"), [(b"SELECT 1", {})]) == [[(1,)]]
     database.close()
 
 

@@ -66,7 +66,7 @@ def test_a_callers_output_is_kept_beside_the_citations_and_noted(engine: Engine,
     retrieve(engine)
     cite(engine)
     for text in (b'{"verse": 1}', b'{"verse": 1}', b'{"verse": 2}'):
-        path = tmp_path / engine.files.keep("alice", NAME, "lyrics.json", text)
+        path = tmp_path / engine.files.keep(asker("alice"), NAME, "lyrics.json", text)
         assert path.read_bytes() == text
     (folder,) = tmp_path.glob("*/runs/song-1/r1")
     assert path.parent == folder
@@ -97,7 +97,7 @@ def test_a_job_that_is_run_again_leaves_no_second_event(engine: Engine, tmp_path
 def test_a_file_that_would_lead_elsewhere_is_refused(engine: Engine, tmp_path: Path, name: str) -> None:
     """Names of folders, hidden files, earlier versions and the worker's own."""
     with pytest.raises(InvalidJob, match="name of a file"):
-        engine.files.keep("alice", NAME, name, b"")
+        engine.files.keep(asker("alice"), NAME, name, b"")
     assert not [*tmp_path.rglob("*.*")]
 
 
@@ -113,17 +113,19 @@ def test_an_id_that_is_a_pattern_is_a_name_like_any(
     matched = RunName(subject_id="a", run_id="a")
     name = RunName(subject_id=odd, run_id=odd)
     with contextlib.closing(Engine(make_settings(database, artifacts={"url": url}), time.perf_counter)) as engine:
-        engine.files.keep("alice", matched, "lyrics.json", b"another run's")
+        engine.files.keep(asker("alice"), matched, "lyrics.json", b"another run's")
         retrieve(engine, **name.model_dump(include={"subject_id", "run_id"}))
         said = {"cite": name.model_dump(exclude_none=True), "run": {"subject_id": odd, "run_id": odd}}
         assert cite(engine, **said)["artifact"].endswith(f"/runs/{odd}/{odd}/citations.json")
         for content in (b"1", b"2", b"3"):
-            assert engine.files.keep("alice", name, "lyrics.json", content).endswith(f"/runs/{odd}/{odd}/lyrics.json")
+            assert engine.files.keep(asker("alice"), name, "lyrics.json", content).endswith(
+                f"/runs/{odd}/{odd}/lyrics.json"
+            )
         kept = {file: engine.files._artifacts.read("alice", f"runs/{odd}/{odd}/{file}") for file in VERSIONS}
         assert kept == VERSIONS
         assert engine.files.read_all("alice", matched) == {"lyrics.json": b"another run's"}
         exported = engine.exchange.export(asker("alice"), name).as_bytes()
-        assert engine.exchange.restore("bob", exported) == name
+        assert engine.exchange.restore(asker("bob"), exported) == name
         assert engine.files.read_all("bob", name) == engine.files.read_all("alice", name)
 
 
@@ -134,14 +136,14 @@ VERSIONS = {"lyrics.v1.json": b"1", "lyrics.v2.json": b"2", "lyrics.json": b"3",
 def test_an_id_that_names_no_folder_is_refused(engine: Engine, tmp_path: Path, subject: str) -> None:
     """It would lead elsewhere, or is longer than a file system takes: the job is wrong, the store is not away."""
     with pytest.raises(InvalidJob, match="name of a folder"):
-        engine.files.keep("alice", RunName(subject_id=subject, run_id="r1"), "lyrics.json", b"")
+        engine.files.keep(asker("alice"), RunName(subject_id=subject, run_id="r1"), "lyrics.json", b"")
     assert not [*tmp_path.rglob("*.*")]
 
 
 def test_the_longest_id_of_a_folder_is_kept(engine: Engine) -> None:
     """255 bytes, whatever the characters."""
     name = "é" * 127 + "x"
-    assert "/runs/é" in engine.files.keep("alice", RunName(subject_id=name, run_id=name), "lyrics.json", b"")
+    assert "/runs/é" in engine.files.keep(asker("alice"), RunName(subject_id=name, run_id=name), "lyrics.json", b"")
 
 
 # --- export and import --------------------------------------------------------------------------
@@ -152,13 +154,13 @@ def test_a_run_goes_out_and_comes_in_whole(engine: Engine, admin: psycopg.Connec
     first, digest = retrieve(engine), replay(engine)["digest"]
     retrieve(engine, step="verse-1")
     cite(engine)
-    engine.files.keep("alice", NAME, "lyrics.json", b"\x00\xff any bytes")
+    engine.files.keep(asker("alice"), NAME, "lyrics.json", b"\x00\xff any bytes")
     exported = engine.exchange.export(asker("alice"), NAME).as_bytes()
     assert engine.exchange.export(asker("alice"), NAME).as_bytes() == exported
     admin.execute("DELETE FROM retrieval.runs")
     for file in tmp_path.rglob("*.*"):
         file.unlink()
-    assert engine.exchange.restore("alice", exported) == NAME
+    assert engine.exchange.restore(asker("alice"), exported) == NAME
     assert without_trace(retrieve(engine)) == without_trace(first)
     assert replay(engine)["pins"]
     assert (
@@ -178,16 +180,16 @@ def test_an_import_is_safe_to_repeat(engine: Engine) -> None:
     """The same run that is there already is left as it is."""
     retrieve(engine)
     exported = engine.exchange.export(asker("alice"), NAME).as_bytes()
-    engine.exchange.restore("alice", exported)
+    engine.exchange.restore(asker("alice"), exported)
     once = engine.exchange.export(asker("alice"), NAME).as_bytes()
-    engine.exchange.restore("alice", exported)
+    engine.exchange.restore(asker("alice"), exported)
     assert engine.exchange.export(asker("alice"), NAME).as_bytes() == once
 
 
 def test_an_imported_run_gives_no_rights(engine: Engine) -> None:
     """Bob takes alice's run in: what he may not see is missing for him."""
     retrieve(engine)
-    engine.exchange.restore("bob", engine.exchange.export(asker("alice"), NAME).as_bytes())
+    engine.exchange.restore(asker("bob"), engine.exchange.export(asker("alice"), NAME).as_bytes())
     seen = {chunk["document_id"] for chunk in replay(engine, "alice")["chunks"]}
     answer = replay(engine, "bob")
     assert answer["missing"] > 0
@@ -200,7 +202,7 @@ def test_another_run_of_the_same_name_is_not_overwritten(engine: Engine) -> None
     exported = engine.exchange.export(asker("alice"), NAME).as_bytes()
     retrieve(engine, user="bob")
     with pytest.raises(InvalidJob, match="run_id: another run has this name"):
-        engine.exchange.restore("bob", exported)
+        engine.exchange.restore(asker("bob"), exported)
 
 
 def test_a_foreign_run_is_not_exported(engine: Engine) -> None:
@@ -218,9 +220,9 @@ def test_an_export_withholds_what_its_caller_can_no_longer_read(
     retrieve(engine)
     answer = ask(engine, question=HUM, mode="grounded", run=RUN)
     cite(engine)
-    engine.files.keep("alice", NAME, "lyrics.json", answer["answer"].encode())
+    engine.files.keep(asker("alice"), NAME, "lyrics.json", answer["answer"].encode())
     chunk = answer["citations"][0]["chunk_id"]
-    engine.feedback.record("alice", NAME, [chunk], used=True)
+    engine.feedback.record(asker("alice"), NAME, [chunk], used=True)
     before = engine.exchange.export(asker("alice"), NAME)
     assert (before.withheld, sorted(before.files)) == ([], ["citations.json", "lyrics.json"])
     assert answer["answer"] in json.loads(before.as_bytes())["records"][1]["answer"]["response"]["answer"]
@@ -233,7 +235,7 @@ def test_an_export_withholds_what_its_caller_can_no_longer_read(
     assert after.withheld == ["run_pipeline", "citations.json", "lyrics.json"]
     assert ([record.task for record in after.records], after.files) == (["retrieve_top_k"], {})
     assert "run_pipeline" not in {judgement.task for judgement in after.feedback}
-    assert engine.exchange.restore("bob", after.as_bytes()) == NAME
+    assert engine.exchange.restore(asker("bob"), after.as_bytes()) == NAME
 
 
 def test_a_file_of_another_searchs_chunks_is_withheld_too(engine: Engine, admin: psycopg.Connection[Any]) -> None:
@@ -274,7 +276,7 @@ def test_a_wrong_file_is_one_clear_error(
     changed = change(run)
     content = changed if isinstance(changed, str) else json.dumps(changed)
     with pytest.raises(InvalidJob, match=said):
-        engine.exchange.restore("alice", content.encode())
+        engine.exchange.restore(asker("alice"), content.encode())
     assert admin.execute("SELECT count(*) FROM retrieval.runs").fetchone() == (0,)
 
 
@@ -293,5 +295,5 @@ def test_a_resealed_file_is_still_checked(engine: Engine, admin: psycopg.Connect
         spoil(copy["records"][0])
         sealed = RunFile.model_validate_json(json.dumps(copy))
         with pytest.raises(InvalidJob, match=said):
-            engine.exchange.restore("alice", json.dumps({**copy, "sha256": sealed.digest()}).encode())
+            engine.exchange.restore(asker("alice"), json.dumps({**copy, "sha256": sealed.digest()}).encode())
     assert admin.execute("SELECT count(*) FROM retrieval.runs").fetchone() == (0,)

@@ -237,7 +237,7 @@ def test_what_expires_before_its_next_try_says_that_it_was_tried() -> None:
     later = (NOW + timedelta(seconds=5)).isoformat()
     found = inspect(envelope({"expires": later, "eta": later, OUTAGE_HEADER: 4.5}), RULES, NOW)
     assert isinstance(found, Refusal)
-    assert "was away, and the job expired before its next try" in found.error.message
+    assert "was away or behind, and the job expired before its next try" in found.error.message
 
 
 def test_headers_that_celery_does_not_need_are_left_out() -> None:

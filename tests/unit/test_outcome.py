@@ -156,6 +156,7 @@ def test_a_job_is_bounded_before_it_is_parsed(run: Callable[..., Outcome]) -> No
         (Unavailable("Postgres is away"), Unavailable),
         (SoftTimeLimitExceeded(), TimedOut),
         (redis.ConnectionError(CANARY), Unavailable),
+        (redis.OutOfMemoryError(CANARY), Unavailable),
         (kombu.exceptions.OperationalError(CANARY), Unavailable),
         (KeyError(CANARY), InternalError),
         (UnicodeEncodeError("utf-8", CANARY, 0, 1, CANARY), InternalError),

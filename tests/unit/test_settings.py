@@ -8,7 +8,16 @@ import pytest
 from retrieval_client.errors import SettingsError
 from workbench.calibration import write
 from worker.core.shape import MAX_MESSAGE, MAX_VALUES, Bounds
-from worker.settings import CONFIG_VARIABLE, PREFIX, calibration_file, calibrations, from_values, load, read_glossary
+from worker.settings import (
+    CONFIG_VARIABLE,
+    PREFIX,
+    calibration_file,
+    calibrations,
+    from_values,
+    load,
+    read_glossary,
+    read_values,
+)
 from worker.settings.base import config_folder
 
 if TYPE_CHECKING:
@@ -57,12 +66,19 @@ def test_a_missing_connection_string_is_named_as_its_variable(
 
 
 @pytest.mark.parametrize("variable", ["DATABASE_CONNECTION_STRING", "CELERY_BROKER_URL"])
-def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_an_empty_connection_string_is_missing_too(monkeypatch: pytest.MonkeyPatch, variable: str, blank: str) -> None:
     """A variable that a compose file passes on empty is no connection to some default server."""
     monkeypatch.setenv("DATABASE_CONNECTION_STRING", "postgresql://db/app")
     monkeypatch.setenv("CELERY_BROKER_URL", "redis://redis/0")
-    monkeypatch.setenv(variable, "")
+    monkeypatch.setenv(variable, blank)
     assert refusal(load).startswith(f"the setting {variable} is missing: where ")
+
+
+def test_a_blank_standby_is_not_left_out(values: dict[str, Any]) -> None:
+    """It would count as away for ever, and the primary would answer each search."""
+    said = refusal(lambda: from_values({**values, "database_read_connection_string": " "}))
+    assert said.startswith("the setting DATABASE_READ_CONNECTION_STRING is missing: where ")
 
 
 @pytest.mark.parametrize(
@@ -143,6 +159,8 @@ def test_a_wrong_variable_names_itself(
         ({"k1": 5}, "the setting token_keys.k1 (RETRIEVAL_WORKER_TOKEN_KEYS): expected a string"),
         ({SECRET * 2: 5}, "the setting token_keys (RETRIEVAL_WORKER_TOKEN_KEYS): expected the id of each key and"),
         ([SECRET], "the setting token_keys (RETRIEVAL_WORKER_TOKEN_KEYS): expected the id of each key and the key"),
+        ({"": SECRET}, "the setting token_keys (RETRIEVAL_WORKER_TOKEN_KEYS): expected the id of each key and the"),
+        ({"a\n": SECRET}, "the setting token_keys (RETRIEVAL_WORKER_TOKEN_KEYS): expected the id of each key and the"),
     ],
 )
 def test_wrong_keys_name_the_variable_and_the_id(
@@ -243,6 +261,27 @@ def test_searches_read_the_primary_unless_another_string_is_set(values: dict[str
     assert standby is not None
     assert standby.database_connection_string.get_secret_value() == "postgresql://standby/app"
     assert standby.corpora == from_values(values).corpora
+
+
+@pytest.mark.parametrize("table", ["corpora", "modes", "profiles"])
+@pytest.mark.parametrize("name", ["", "a\n", "a\x1b[2J"])
+def test_a_name_is_printable(values: dict[str, Any], table: str, name: str) -> None:
+    """It stands in answers, logs and tables of a terminal."""
+    tables = read_values()[table]
+    said = refusal(lambda: from_values({**values, table: {**tables, name: next(iter(tables.values()))}}))
+    assert said.endswith(": expected a name, without control characters")
+
+
+@pytest.mark.parametrize("table", ["modes", "profiles", "calibration"])
+@pytest.mark.parametrize("unknown", ["[other.x]", "k = 5", "[modez.x]"])
+def test_a_file_of_one_table_has_no_other(own_file: Path, table: str, unknown: str) -> None:
+    """A slip is no silent default: the sentence names the file and the unknown name."""
+    shipped = config_folder() / f"{table}.toml"
+    content = shipped.read_text() if shipped.exists() else ""
+    (own_file.parent / f"{table}.toml").write_text(f"{unknown}\n{content}")
+    said = refusal(lambda: load(own_file))
+    name = unknown.strip("[").split(".")[0].split(" ")[0]
+    assert said.endswith(f"{table}.toml: {name} is not known: expected [{table}.NAME]")
 
 
 # --- calibrations -------------------------------------------------------------------------------

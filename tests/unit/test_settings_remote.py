@@ -65,6 +65,9 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "two lines": ({"headers": {"X-Key": f"{SECRET}\r\nX-Other: 1"}}, "headers.X-Key", "printable"),
     "another Host": ({"headers": {"HOST": "internal"}}, "headers.HOST", "another header"),
     "no header's name": ({"headers": {"X Key": "1"}}, "headers.X Key", ""),
+    "no network": ({"allow_private": ["10.0.0.0/99"]}, "allow_private", "expected a host, address or network"),
+    "no address": ({"allow_private": ["10.0.0.300"]}, "allow_private", "expected a host, address or network"),
+    "a URL": ({"allow_private": ["http://search.internal"]}, "allow_private", "expected a host, address or network"),
     "no time": ({"timeout_seconds": 0}, "timeout_seconds", ""),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import typing
@@ -260,6 +261,24 @@ def test_a_closed_standard_output_is_no_stack_trace(arguments: list[str], place:
     assert said.splitlines() == ["retrieval-worker: No space left on device"]
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["ask", "--help"], ["--version"]], ids=" ".join)
+def test_a_command_ends_quietly_with_the_reader_of_its_output(arguments: list[str], place: Path) -> None:
+    """As by SIGPIPE, whoever notices it first: Typer, Rich or the last flush."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "workbench", *arguments],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        timeout=120,
+        check=False,
+        cwd=place,
+        env={**os.environ, **ENVIRONMENT, "PYTHONPATH": ROOT},
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b"")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
@@ -316,6 +335,7 @@ def test_files_of_the_contract_that_differ_are_named_with_the_command_that_write
     [
         (["tune", "--k", "0"], "Invalid value for --k: expected a number from 1 to 50"),
         (["tune", "--k", "51"], "Invalid value for --k: expected a number from 1 to 50"),
+        (["ask", "hum", "--k", "99"], "Invalid value for --k: expected a number from 1 to 50"),
         (["calibrate", "--mean", "2"], "Invalid value for --mean: expected a number from 0 to 1"),
         (
             ["up", "--autoscale", "1,4"],

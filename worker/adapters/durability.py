@@ -83,12 +83,30 @@ _OF_THE_RESULTS: dict[str, tuple[str | int, ...]] = {
 """Name → a command that every worker needs, in a form that changes nothing. Redis checks permissions first, then the
 arguments: those that move messages have one that no server takes."""
 
+
+def _of_channels(database: int) -> dict[str, tuple[str | int, ...]]:
+    """Return the commands of Celery's remote control and events, whose channels are named for the queues' database.
+
+    An event without content is read by nobody. The last ends what the first began: the connection is used again.
+    """
+    control, event = f"/{database}.celery.pidbox", f"/{database}.celeryev/worker.of-no-worker"
+    return {
+        f"PUBLISH {event}": ("PUBLISH", event, ""),
+        f"PSUBSCRIBE {control}": ("PSUBSCRIBE", control),
+        f"PUNSUBSCRIBE {control}": ("PUNSUBSCRIBE", control),
+    }
+
+
 _WRITES: dict[str, tuple[tuple[str | int, ...], ...]] = {
     "Redis": (("ZADD", "retrieval-worker.owners", "XX", 0, ""),),
     "results": (("SET", "celery-task-meta-of-no-task", "", "XX"),),
 }
 """Server → commands that write only what is there already, and there is no such: Redis checks that it could first."""
 
+_AS_A_WORKER = (
+    "Run workers and doctor as a user with the permissions of worker in config/redis/users.acl (docs/redis.md); a "
+    "backend's user, such as producer, only sends jobs"
+)
 _ENDS = "queries by hand are cancelled"
 _PREVENTS = {
     "lock_timeout": "a search waits for a lock as long as another session holds it",
@@ -233,16 +251,20 @@ def _missing_rights(client: redis.Redis, server: _Server) -> str | None:
 
     Celery treats a refusal as a lost connection: such a worker would reconnect without end.
     """
-    for name, words in server.commands.items():
+    database = client.get_connection_kwargs().get("db") or 0
+    channels = _of_channels(database) if server.subject == "Redis" else {}
+    for name, words in {**server.commands, **channels}.items():
         try:
             client.execute_command(*words)  # type: ignore[no-untyped-call] # redis-py's own
-        except redis.exceptions.NoPermissionError:
+        except redis.exceptions.NoPermissionError as error:
             user = client.get_connection_kwargs().get("username") or "default"
-            return (
-                f"{server.variable}: the Redis user {user} may not run {name}, which every worker does. Run workers "
-                "and doctor as a user with the permissions of worker in config/redis/users.acl (docs/redis.md); a "
-                "backend's user, such as producer, only sends jobs"
-            )
+            cure = _AS_A_WORKER
+            if name in channels and "channel" in str(error):
+                cure = (
+                    "The channels in config/redis/users.acl are those of database 0: keep the queues there, or ACL "
+                    f"SETUSER {user} &/{database}.celery.pidbox &/{database}.celeryev/*, and the same in users.acl"
+                )
+            return f"{server.variable}: the Redis user {user} may not run {name}, which every worker does. {cure}"
         except redis.ResponseError:
             continue
     return None

@@ -157,8 +157,10 @@ def run(command: Any, arguments: Sequence[str]) -> int:
         return _explain_usage(error)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except BrokenPipeError:
-        return PIPE_CLOSED
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # Typer and Rich call it a failure
+            return PIPE_CLOSED
+        raise
     except RetrievalError as error:
         complain(error.message)
         return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)

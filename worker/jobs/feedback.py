@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from worker.jobs.answer import Summary
     from worker.jobs.context import JobContext
     from worker.jobs.corpora import Corpora
+    from worker.model import Principal
     from worker.settings.searching import HybridSettings
 
 ENOUGH = 20
@@ -82,7 +83,7 @@ class Feedback:
         self._settings = settings
 
     def record(
-        self, owner: str, run: RunName, chunks: Sequence[str], *, used: bool = True, corpus: str | None = None
+        self, owner: Principal, run: RunName, chunks: Sequence[str], *, used: bool = True, corpus: str | None = None
     ) -> int:
         """Record which chunks of a run were used; safe to repeat.
 
@@ -140,7 +141,9 @@ class Feedback:
             "trace": trace(tracer),
         }
 
-    def tune(self, owner: str | None, *, corpus: str | None = None, method: str | None = None, k: int = 5) -> Tuning:
+    def tune(
+        self, owner: Principal | None, *, corpus: str | None = None, method: str | None = None, k: int = 5
+    ) -> Tuning:
         """Propose weights; nothing is changed.
 
         Args:

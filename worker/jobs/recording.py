@@ -121,15 +121,15 @@ def own_records(records: Iterable[Record], repeating: str) -> list[Record]:
     return [record for record in listed if record.task != repeating] or [record for record in listed if record.pins]
 
 
-def owner_of(caller: Principal | None) -> str:
-    """Return the owner of the caller's runs.
+def owner_of(caller: Principal | None) -> Principal:
+    """Return the caller, as an owner of runs.
 
     Raises:
         NotAuthorised: there is no caller, or none with the owner claim.
     """
     if caller is None or not caller.owner:
         raise NotAuthorised("run: only a caller with the owner claim (user_id, or principal.owner_claims) has runs")
-    return caller.owner
+    return caller
 
 
 def job_digest(job: Job) -> bytes:

@@ -126,8 +126,7 @@ class Replay:
     def _pins_of_run(self, name: RunRef | RunName, path: str, context: JobContext) -> list[Pin]:
         """Return the pins of all records under a run, or under one step of it."""
         caller = context.caller
-        owner = owner_of(caller) if caller is not None else ""
-        records = self._runs.find(owner, name, None, name.step) if owner else []
+        records = self._runs.find(owner_of(caller), name, None, name.step) if caller is not None else []
         run_records = own_records(records, TASK)
         if not run_records:
             raise InvalidJob("no such run", path)

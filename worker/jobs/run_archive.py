@@ -182,7 +182,7 @@ class RunArchive:
         self._reading = reading
         self._withholds = withholds
 
-    def names(self, owner: str, subject_id: str | None = None) -> list[RunName]:
+    def names(self, owner: Principal, subject_id: str | None = None) -> list[RunName]:
         """Return an owner's runs, in the order of creation."""
         return [RunName(subject_id=subject, run_id=run) for subject, run in self._runs.names(owner, subject_id)]
 
@@ -196,11 +196,10 @@ class RunArchive:
             InvalidJob: the caller has no such run.
             Unavailable, TimedOut, SettingsError, InternalError: see `Database.read`.
         """
-        owner = caller.owner
-        records, events = self._runs.find(owner, name, None, None), self._runs.events(owner, name)
+        records, events = self._runs.find(caller, name, None, None), self._runs.events(caller, name)
         if not records and not events:
             raise InvalidJob("no such run", "run")
-        files = self._files.read_all(owner, name)
+        files = self._files.read_all(caller.owner, name)
         withheld = [record for record in records if self._withholds(record, caller)]
         hidden = files if withheld or (records and not self._reading.is_whole(caller, name)) else {}
         places = {(record.task, record.step) for record in withheld}
@@ -211,7 +210,7 @@ class RunArchive:
             events=[ArchivedEvent(at=event.at, kind=event.kind, data=dict(event.data)) for event in events],
             feedback=[
                 ArchivedJudgement(**asdict(judgement))
-                for judgement in self._judgements.of_run(owner, name)
+                for judgement in self._judgements.of_run(caller, name)
                 if (judgement.task, judgement.step) not in places
             ],
             files={file: base64.b64encode(files[file]).decode() for file in files if file not in hidden},
@@ -220,7 +219,7 @@ class RunArchive:
         )
         return unsealed.model_copy(update={"sha256": unsealed.digest()})
 
-    def restore(self, owner: str, content: bytes) -> RunName:
+    def restore(self, owner: Principal, content: bytes) -> RunName:
         """Import a run for an owner; an identical existing run is left unchanged.
 
         A file grants no permission: its chunks are looked up with the permissions of the caller that replays the run.

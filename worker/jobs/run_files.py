@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from retrieval_client.contract.run_jobs import RunName
     from worker.adapters.artifacts import Artifacts
     from worker.adapters.postgres.runs import Runs
+    from worker.model import Principal
 
 CITATIONS, EVENTS = "citations.json", "events.jsonl"
 
@@ -38,7 +39,7 @@ class RunFiles:
         self._runs = runs
         self._artifacts = artifacts
 
-    def keep(self, owner: str, run: RunRef | RunName, name: str, content: bytes) -> str:
+    def keep(self, owner: Principal, run: RunRef | RunName, name: str, content: bytes) -> str:
         """Store a file, keep its earlier version beside it, and export the run's events again.
 
         Args:
@@ -54,13 +55,13 @@ class RunFiles:
             InvalidJob: a name or an id that would lead out of the folder.
             Unavailable: the artifact store or Postgres is unavailable.
         """
-        path = self._artifacts.write(owner, f"{run_path(run)}/{file_name(name)}", content)
+        path = self._artifacts.write(owner.owner, f"{run_path(run)}/{file_name(name)}", content)
         details = {"file": name, "sha256": hashlib.sha256(content).hexdigest()}
         self._runs.add(owner, run, events=[Event("kept", details)])
         self.export_events(owner, run)
         return path
 
-    def export_events(self, owner: str, run: RunRef | RunName) -> None:
+    def export_events(self, owner: Principal, run: RunRef | RunName) -> None:
         """Write all events of a run to ``events.jsonl``.
 
         Postgres is authoritative; each export replaces the one before.
@@ -73,7 +74,7 @@ class RunFiles:
                 for event in events
             )
 
-        self._artifacts.replace(owner, f"{run_path(run)}/{EVENTS}", lines)
+        self._artifacts.replace(owner.owner, f"{run_path(run)}/{EVENTS}", lines)
 
     def read(self, owner: str, run: RunRef | RunName, name: str) -> bytes | None:
         """Return a run's current file; None without one, or if the run's ids can't name a folder.

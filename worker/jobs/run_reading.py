@@ -71,7 +71,7 @@ class RunReader:
         Raises:
             InvalidJob: the caller has no such run.
         """
-        run_records = self._runs.find(caller.owner, run, None, run.step) if caller.owner else []
+        run_records = self._runs.find(caller, run, None, run.step) if caller.owner else []
         if not run_records:
             raise InvalidJob("no such run", "run")
         return run_records
@@ -141,7 +141,7 @@ class RunReader:
 
     def stored_citations(self, caller: Principal, run: RunName) -> bytes | None:
         """Return the run's stored citations document; None without one."""
-        return self._files.read(owner_of(caller), run, CITATIONS)
+        return self._files.read(owner_of(caller).owner, run, CITATIONS)
 
 
 def _fields(run: RunName) -> dict[str, Any]:

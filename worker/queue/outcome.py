@@ -133,7 +133,8 @@ def _outcome_of(
         return _retry_or_failure(job, error, settings)
     except (redis.RedisError, kombu.exceptions.OperationalError) as error:
         _log("job delayed", job, started, **run, level="warning", error=type(error).__name__)
-        return _retry_or_failure(job, Unavailable("Redis is away"), settings)
+        is_full = isinstance(error, redis.OutOfMemoryError)
+        return _retry_or_failure(job, Unavailable(f"Redis is {'full' if is_full else 'away'}"), settings)
     except SoftTimeLimitExceeded:
         _log("job failed", job, started, **run, level="warning", error="TimedOut")
         return Outcome("FAILURE", TimedOut("the job ran longer than its time limit"))

@@ -13,14 +13,24 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import AliasChoices, BaseModel, Field, SecretStr, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    Field,
+    SecretStr,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings import SettingsError as UnreadableVariable
 
 from retrieval_client.contract.ranges import expected_range, field_names
 from retrieval_client.errors import SettingsError
 from worker.core.prompting.costs import Price
-from worker.settings.base import Identifier, config_folder
+from worker.settings.base import Identifier, Name, config_folder
 from worker.settings.providers import (
     EmbedderSettings,
     LanguageModelSettings,
@@ -116,10 +126,10 @@ class Settings(BaseSettings):
     database_read_connection_string: SecretStr | None = Field(
         None, validation_alias=AliasChoices("DATABASE_READ_CONNECTION_STRING", "database_read_connection_string")
     )
-    token_keys: dict[str, SecretStr] = {}
+    token_keys: dict[Name, SecretStr] = {}
     trust_queue: bool = False
     principal: PrincipalSettings = PrincipalSettings()
-    corpora: dict[str, CorpusSettings] = Field(min_length=1)
+    corpora: dict[Name, CorpusSettings] = Field(min_length=1)
     search: SearchSettings = SearchSettings()
     calibration: dict[str, Calibration] = {}
     pool: PoolSettings = PoolSettings()
@@ -129,8 +139,8 @@ class Settings(BaseSettings):
     citations: CitationSettings = CitationSettings()
     artifacts: ArtifactSettings = ArtifactSettings()
     hybrid: HybridSettings = HybridSettings()
-    profiles: dict[str, ProfileSettings] = {}
-    modes: dict[str, ModeSettings] = {}
+    profiles: dict[Name, ProfileSettings] = {}
+    modes: dict[Name, ModeSettings] = {}
     cache: CacheSettings = CacheSettings()
     verify: VerifySettings = VerifySettings()
     inspector: InspectorSettings = InspectorSettings()
@@ -141,6 +151,14 @@ class Settings(BaseSettings):
     prices: dict[str, PriceSettings] = {}
     remote: dict[Identifier, RemoteSettings] = {}
     log: LogSettings = LogSettings()
+
+    @field_validator("database_connection_string", "broker_url", "database_read_connection_string", mode="before")
+    @classmethod
+    def _blank_is_missing(cls, value: Any) -> Any:
+        """Refuse white space alone: libpq would take it for a connection to some default server."""
+        if isinstance(value, str) and not value.strip():
+            raise PydanticCustomError("missing", "Field required")
+        return value
 
     @model_validator(mode="after")
     def _tenants_are_claims(self) -> Settings:
@@ -303,7 +321,7 @@ def read_values(path: Path | None = None) -> dict[str, Any]:
     for table_name in ("profiles", "modes"):
         beside = file.parent / f"{table_name}.toml"
         source = beside if beside.exists() else config_folder() / f"{table_name}.toml"
-        tables = _table(_toml(source), table_name, source)
+        tables = _only_table(source, table_name)
         if table_name == "modes" and not beside.exists():
             tables = {name: mode for name, mode in tables.items() if mode["corpora"].keys() <= corpora.keys()}
         values[table_name] = {**tables, **_table(values, table_name, file)}
@@ -316,7 +334,15 @@ _CALIBRATION = "calibration.toml"
 
 def calibrations(path: Path) -> dict[str, Any]:
     """Read a file of calibrations, by corpus; empty if there is no file."""
-    return _table(_toml(path), "calibration", path) if path.exists() else {}
+    return _only_table(path, "calibration") if path.exists() else {}
+
+
+def _only_table(file: Path, name: str) -> dict[str, Any]:
+    """Return the table of a file that has no other."""
+    values = _toml(file)
+    for key in sorted(values.keys() - {name}):
+        raise SettingsError(f"settings file {file}: {key} is not known: expected [{name}.NAME]")
+    return _table(values, name, file)
 
 
 def _table(values: dict[str, Any], name: str, file: Path) -> dict[str, Any]:
@@ -425,6 +451,7 @@ _ENVIRONMENT_NAMES = {
 _FIXES = {
     "DATABASE_CONNECTION_STRING": "where Postgres is, postgresql://role:password@host:5432/database",
     "CELERY_BROKER_URL": "where the Redis of the queues is, redis://user:password@host:6379/0",
+    "DATABASE_READ_CONNECTION_STRING": "where the standby is, or leave the variable out",
     "corpora": "name your table of chunks and its columns in [corpora.NAME] and [corpora.NAME.columns] "
     "(docs/configuration.md)",
 }
@@ -435,11 +462,13 @@ def _describe(error: ValidationError, model: type[BaseModel] | None = None) -> s
     """Describe the first problem in one sentence: the setting and the expectation, never the value."""
     problem = error.errors(include_input=False, include_url=False)[0]
     if problem["loc"][:1] == ("token_keys",):
-        return _describe_keys(*problem["loc"][1:2])
-    name = ".".join(str(key) for key in problem["loc"] if key != "[key]")
+        return _describe_keys(*(problem["loc"][1:2] if problem["loc"][-1] != "[key]" else ()))
+    keys = [str(key) for key in problem["loc"] if key != "[key]"]
+    name = ".".join(key for key in keys if key and key.isprintable())
     if problem["type"] == "missing" or (problem["type"] == "too_short" and name in _FIXES):
+        name = _ENVIRONMENT_NAMES.get(name, name)
         remedy = f": {_FIXES[name]}" if name in _FIXES else ""
-        return f"the setting {_ENVIRONMENT_NAMES.get(name, name)} is missing{remedy}"
+        return f"the setting {name} is missing{remedy}"
     if problem["type"] == "extra_forbidden":
         near = _closest(str(problem["loc"][-1]), field_names(model, problem["loc"][:-1]) if model else ())
         return f"the setting {name} is not known{_did_you_mean(near)} (docs/configuration.md has them all)"

@@ -42,6 +42,9 @@ Identifier = Annotated[str, AfterValidator(_unquoted), matching(r"[^\x00]{1,63}"
 QualifiedName = Annotated[
     str, AfterValidator(_unquoted), matching(r"[^\x00.]{1,63}(\.[^\x00.]{1,63})?", "a name, or schema.name")
 ]
+Name = Annotated[str, matching(r"[^\x00-\x1f\x7f-\x9f]+", "a name, without control characters")]
+"""A name that the settings give, as to a corpus."""
+
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import os
 import re
 from decimal import Decimal
@@ -53,6 +55,17 @@ def _sendable(name: str) -> str:
     if name.lower() in {"host", "connection", "content-length", "transfer-encoding", "accept-encoding"}:
         raise ValueError("expected another header")
     return name
+
+
+def _is_place(name: str) -> bool:
+    """Return whether a name is a host, an address or a network.
+
+    >>> [*map(_is_place, ["search.internal", "10.1.0.0/16", "::1", "10.0.0.0/99", "10.0.0.300", "a b", ""])]
+    [True, True, True, False, False, False, False]
+    """
+    with contextlib.suppress(ValueError):
+        return bool(ipaddress.ip_network(name, strict=False))
+    return re.fullmatch(r"(?![\d.]*$)[\w.-]{1,253}", name) is not None
 
 
 def _printable(value: SecretStr) -> SecretStr:
@@ -281,5 +294,7 @@ class RemoteSettings(Section):
 
     @field_validator("allow_private")
     @classmethod
-    def _lower(cls, names: list[str]) -> list[str]:
+    def _places(cls, names: list[str]) -> list[str]:
+        if not all(map(_is_place, names)):
+            raise ValueError("expected a host, address or network")
         return [name.lower() for name in names]

@@ -54,7 +54,7 @@ class Job(Part):
         principal_token: the caller's claims as a signed JWT, bound to this task, this id and this job.
         run: record the job under this name.
         min_lsn: position in Postgres' WAL, such as `pg_current_wal_insert_lsn()` after a write or a change of rights.
-            No server that has not replayed it is searched.
+            No server that has not replayed it is asked.
     """
 
     principal: dict[str, Any] | None = None

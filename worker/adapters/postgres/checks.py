@@ -9,6 +9,7 @@ from psycopg.types.json import Jsonb
 
 from worker.adapters.postgres.runs import pin_of
 from worker.adapters.postgres.sql import blocks
+from worker.model import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +87,7 @@ class Checks:
         if owner is None:
             self._database.audit(statements, write=True)
         else:
-            self._database.write(owner, statements)
+            self._database.write(Principal(owner=owner), statements)
 
     def _with_pins(self, owner: str | None, runs: Sequence[Row]) -> list[StoredRun]:
         (rows,) = self._read(owner, [(_SELECT_PINS, {"runs": [run[0] for run in runs]})])
@@ -96,7 +97,9 @@ class Checks:
         return [StoredRun(key, subject, name, pins.get(key, []), counts) for key, subject, name, counts in runs]
 
     def _read(self, owner: str | None, statements: Sequence[Statement]) -> list[list[Row]]:
-        return self._database.audit(statements) if owner is None else self._database.read_records(owner, statements)
+        if owner is None:
+            return self._database.audit(statements)
+        return self._database.read_records(Principal(owner=owner), statements)
 
 
 def _unchanged(run: StoredRun) -> dict[str, Any]:

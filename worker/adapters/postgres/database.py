@@ -256,16 +256,29 @@ class Database:
             connections.forget_statements(connection)
         return rows
 
-    def write(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Run statements on the records of one owner in one transaction on the primary, in one round trip.
+    def write(self, caller: Principal, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Run statements on the records that a caller owns in one transaction on the primary, in one round trip.
 
         Idempotent: an existing record is left unchanged. Raises as `read` does.
         """
-        return self._with_one_retry([(OWNER_SETTING, owner)], statements, self._timeout_seconds, write=True)
+        return self._on_records(caller, [], statements, write=True)
 
-    def read_records(self, owner: str, statements: Sequence[Statement]) -> list[list[Row]]:
-        """Read records of one owner; otherwise as `write`."""
-        return self._with_one_retry([_READ_ONLY, (OWNER_SETTING, owner)], statements, self._timeout_seconds)
+    def read_records(self, caller: Principal, statements: Sequence[Statement]) -> list[list[Row]]:
+        """Read records that a caller owns; otherwise as `write`."""
+        return self._on_records(caller, [_READ_ONLY], statements)
+
+    def _on_records(
+        self,
+        caller: Principal,
+        mode: Sequence[tuple[str, str]],
+        statements: Sequence[Statement],
+        *,
+        write: bool = False,
+    ) -> list[list[Row]]:
+        settings = [*mode, (OWNER_SETTING, caller.owner)]
+        replayed = _replayed(caller)
+        rows = self._with_one_retry(settings, [*replayed, *statements], self._timeout_seconds, write=write)
+        return rows[len(replayed) :]
 
     def audit(self, statements: Sequence[Statement], *, write: bool = False) -> list[list[Row]]:
         """Run statements on the records of all owners, for checks that reveal no record's content."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from retrieval_client.contract.jobs import RunRef
     from retrieval_client.contract.run_jobs import RunName
     from worker.adapters.postgres.database import Database, Row
+    from worker.model import Principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +74,18 @@ class Judgements:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def note(self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) -> int:
+    def note(self, caller: Principal, run: RunRef | RunName, judgements: Sequence[Judgement]) -> int:
         """Store an owner's feedback and an event; later feedback on the same chunk replaces earlier feedback.
 
         Returns:
             Number of judgements that are new or changed.
         """
-        (rows,) = self._database.write(owner, [(_UPSERT_FEEDBACK, _values(owner, run, judgements))])
+        (rows,) = self._database.write(caller, [(_UPSERT_FEEDBACK, _values(caller.owner, run, judgements))])
         return int(rows[0][0])
 
     def record(
         self,
-        owner: str,
+        caller: Principal,
         run: RunRef | RunName,
         judgements: Sequence[Judgement],
         rating: Mapping[str, Any] | None,
@@ -93,46 +94,46 @@ class Judgements:
         """Store a job's feedback and the owner's rating of an answer in one transaction, once.
 
         Args:
-            owner: the run's owner.
+            caller: the run's owner.
             run: the run.
             judgements: feedback on its chunks.
             rating: ``step``, ``rating`` and ``note``; None: no rating of the whole answer.
             task_id: the job's; if its feedback is recorded already, nothing changes. Only its hash is stored.
         """
         job = hashlib.sha256(task_id.encode()).hexdigest() if task_id else None
-        values = _values(owner, run, judgements) | {"job": job}
+        values = _values(caller.owner, run, judgements) | {"job": job}
         statements = [(_WAIT_IN_TURN, values), (_UPSERT_FEEDBACK, values)]
         if rating is not None:
             statements.append((_INSERT_RATING, {**values, "data": Jsonb(dict(rating))}))
         if job is not None:
             statements.append((_INSERT_JOB, values))
-        _, changed, *_ = self._database.write(owner, statements)
+        _, changed, *_ = self._database.write(caller, statements)
         return int(changed[0][0])
 
-    def restore(self, owner: str, run: RunRef | RunName, judgements: Sequence[Judgement]) -> None:
+    def restore(self, caller: Principal, run: RunRef | RunName, judgements: Sequence[Judgement]) -> None:
         """Import feedback with its original times; existing feedback stays."""
-        self._database.write(owner, [(_INSERT_FEEDBACK, _values(owner, run, judgements))])
+        self._database.write(caller, [(_INSERT_FEEDBACK, _values(caller.owner, run, judgements))])
 
-    def of_run(self, owner: str, run: RunRef | RunName) -> list[Judgement]:
+    def of_run(self, caller: Principal, run: RunRef | RunName) -> list[Judgement]:
         """Return the feedback on one run, by record, then by corpus and chunk id."""
-        values = {"owner": owner, "subject_id": run.subject_id, "run_id": run.run_id}
-        (rows,) = self._database.read_records(owner, [(_SELECT_FEEDBACK, values)])
+        values = {"owner": caller.owner, "subject_id": run.subject_id, "run_id": run.run_id}
+        (rows,) = self._database.read_records(caller, [(_SELECT_FEEDBACK, values)])
         return [Judgement(*row) for row in rows]
 
-    def judged(self, owner: str | None, corpus: str | None, limit: int) -> list[CorpusFeedback]:
+    def judged(self, caller: Principal | None, corpus: str | None, limit: int) -> list[CorpusFeedback]:
         """Return the latest ``limit`` recorded hybrid searches of which a chunk was used.
 
         Args:
-            owner: only of this owner; None: of all.
+            caller: only this owner's; None: of all.
             corpus: only over this one; None: over any.
             limit: maximum number.
         """
-        statement = (_SELECT_JUDGED, {"owner": owner, "corpus": corpus, "limit": limit})
+        statement = (_SELECT_JUDGED, {"owner": caller and caller.owner, "corpus": corpus, "limit": limit})
         rows: list[Row]
-        if owner is None:
+        if caller is None:
             (rows,) = self._database.audit([statement])
         else:
-            (rows,) = self._database.read_records(owner, [statement])
+            (rows,) = self._database.read_records(caller, [statement])
         return [CorpusFeedback((run, step), legs, used) for run, step, legs, used in rows]
 
 

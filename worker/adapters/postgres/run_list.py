@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from worker.adapters.postgres.database import Database
+    from worker.model import Principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +91,15 @@ class RunList:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def page(self, owner: str, run_filter: RunFilter, before_key: int | None, limit: int) -> list[ListedRun]:
+    def page(self, caller: Principal, run_filter: RunFilter, before_key: int | None, limit: int) -> list[ListedRun]:
         """Return up to ``limit`` of an owner's runs, newest first.
 
         Args:
-            owner: value of the caller's owner claim.
+            caller: the owner.
             run_filter: filters.
             before_key: only runs before this one, by its key; None: from the newest.
             limit: most runs.
         """
-        values: dict[str, Any] = {**asdict(run_filter), "owner": owner, "before": before_key, "limit": limit}
-        (rows,) = self._database.read_records(owner, [(_SELECT_PAGE, values)])
+        values: dict[str, Any] = {**asdict(run_filter), "owner": caller.owner, "before": before_key, "limit": limit}
+        (rows,) = self._database.read_records(caller, [(_SELECT_PAGE, values)])
         return [ListedRun(*row) for row in rows]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from retrieval_client.contract.jobs import RunRef
     from retrieval_client.contract.run_jobs import RunName
     from worker.adapters.postgres.database import Database, Row
+    from worker.model import Principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,44 +93,45 @@ class Runs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def find(self, owner: str, run: RunRef | RunName, task: str | None, step: str | None) -> list[Record]:
+    def find(self, caller: Principal, run: RunRef | RunName, task: str | None, step: str | None) -> list[Record]:
         """Return the records of one run, in the order of recording.
 
         Args:
-            owner: value of the caller's owner claim; another's run is an unknown run.
+            caller: the run's owner; another's run is an unknown run.
             run: the run.
             task: only of this task; None for all.
             step: only of this step (``''``: those without a step); None for all.
         """
-        names = {**_name(owner, run), "task": task, "step": step}
-        records, pins = self._database.read_records(owner, [(_SELECT_RECORDS, names), (_SELECT_PINS, names)])
+        names = {**_name(caller.owner, run), "task": task, "step": step}
+        records, pins = self._database.read_records(caller, [(_SELECT_RECORDS, names), (_SELECT_PINS, names)])
         by_record: dict[tuple[str, str], list[RecordedPin]] = {}
         for row in pins:
             by_record.setdefault((row[0], row[1]), []).append(_recorded_pin(row))
         return [Record(*fields, by_record.get((fields[0], fields[1]), [])) for fields in map(_record_fields, records)]
 
     def add(
-        self, owner: str, run: RunRef | RunName, records: Sequence[Record] = (), events: Sequence[Event] = ()
+        self, caller: Principal, run: RunRef | RunName, records: Sequence[Record] = (), events: Sequence[Event] = ()
     ) -> int:
         """Write events and records in one transaction on the primary.
 
         Returns:
             Number of new records. An existing event is not added twice, either.
         """
-        name = _name(owner, run)
+        name = _name(caller.owner, run)
         noted = [(_INSERT_EVENT, {**name, **_event_values(event)}) for event in events]
         inserts = [(_INSERT_RECORD, {**name, **_record_values(record)}) for record in records]
-        row_lists = self._database.write(owner, [(_INSERT_RUN, name), *noted, *inserts])
+        row_lists = self._database.write(caller, [(_INSERT_RUN, name), *noted, *inserts])
         return sum(rows[0][0] for rows in row_lists[1 + len(noted) :])
 
-    def names(self, owner: str, subject_id: str | None) -> list[tuple[str, str]]:
+    def names(self, caller: Principal, subject_id: str | None) -> list[tuple[str, str]]:
         """Return (subject_id, run_id) of an owner's runs, in the order of creation."""
-        (rows,) = self._database.read_records(owner, [(_SELECT_NAMES, {"owner": owner, "subject_id": subject_id})])
+        values = {"owner": caller.owner, "subject_id": subject_id}
+        (rows,) = self._database.read_records(caller, [(_SELECT_NAMES, values)])
         return [(subject, run) for subject, run in rows]
 
-    def events(self, owner: str, run: RunRef | RunName) -> list[Event]:
+    def events(self, caller: Principal, run: RunRef | RunName) -> list[Event]:
         """Return a run's events, in their order."""
-        (rows,) = self._database.read_records(owner, [(_SELECT_EVENTS, _name(owner, run))])
+        (rows,) = self._database.read_records(caller, [(_SELECT_EVENTS, _name(caller.owner, run))])
         return [Event(*row) for row in rows]
 
 

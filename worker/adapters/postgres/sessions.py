@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from worker.adapters.postgres.database import Database
+    from worker.model import Principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,28 +81,28 @@ class Sessions:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def response(self, owner: str, response_id: str) -> Response | None:
+    def response(self, caller: Principal, response_id: str) -> Response | None:
         """Return an owner's answer; None if unknown or of another owner."""
-        names = {"owner": owner, "response_id": response_id}
-        (rows,) = self._database.read_records(owner, [(_SELECT_RESPONSE, names)])
+        names = {"owner": caller.owner, "response_id": response_id}
+        (rows,) = self._database.read_records(caller, [(_SELECT_RESPONSE, names)])
         return Response(*rows[0]) if rows else None
 
-    def turns(self, owner: str, conversation_id: str, limit: int) -> list[Response]:
+    def turns(self, caller: Principal, conversation_id: str, limit: int) -> list[Response]:
         """Return the latest ``limit`` answers of a conversation, in their order."""
-        names = {"owner": owner, "conversation_id": conversation_id, "limit": limit}
-        (rows,) = self._database.read_records(owner, [(_SELECT_TURNS, names)])
+        names = {"owner": caller.owner, "conversation_id": conversation_id, "limit": limit}
+        (rows,) = self._database.read_records(caller, [(_SELECT_TURNS, names)])
         return [Response(*row[:-1]) for row in rows]
 
-    def package(self, owner: str, package_id: str) -> StoredPackage | None:
+    def package(self, caller: Principal, package_id: str) -> StoredPackage | None:
         """Return an owner's package; None if unknown or of another owner."""
-        names = {"owner": owner, "package_id": package_id}
-        (rows,) = self._database.read_records(owner, [(_SELECT_PACKAGE, names)])
+        names = {"owner": caller.owner, "package_id": package_id}
+        (rows,) = self._database.read_records(caller, [(_SELECT_PACKAGE, names)])
         return StoredPackage(*rows[0]) if rows else None
 
-    def keep(self, owner: str, package: StoredPackage, response: Response | None = None) -> None:
+    def keep(self, caller: Principal, package: StoredPackage, response: Response | None = None) -> None:
         """Store a package, and the answer based on it, in one transaction; existing rows stay."""
         values = {
-            "owner": owner,
+            "owner": caller.owner,
             "package_id": package.package_id,
             "stage": package.stage,
             "content": Json(package.content, dumps=orjson.dumps),
@@ -110,5 +111,5 @@ class Sessions:
         statements: list[tuple[bytes, Mapping[str, Any]]] = [(_INSERT_PACKAGE, values)]
         if response is not None:
             columns = {name: getattr(response, name) for name in response.__dataclass_fields__}
-            statements.append((_INSERT_RESPONSE, {"owner": owner, **columns}))
-        self._database.write(owner, statements)
+            statements.append((_INSERT_RESPONSE, {"owner": caller.owner, **columns}))
+        self._database.write(caller, statements)

@@ -17,6 +17,7 @@ from worker.cli.usage import WrongUsage
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from psycopg import Error
     from rich.progress import Progress, TaskID
 
 AdminDsn = Annotated[
@@ -212,7 +213,22 @@ def admin_connection(dsn: str) -> Iterator[Any]:
     except psycopg.Error as error:
         if error.sqlstate is None:  # libpq's own: its text may quote the password
             raise SettingsError("--dsn (MIGRATION_CONNECTION_STRING) is no connection string of Postgres") from None
-        raise SettingsError(f"Postgres refused (SQLSTATE {error.sqlstate})") from None
+        raise SettingsError(f"Postgres refused (SQLSTATE {error.sqlstate}){_named(error)}") from None
+
+
+# Of missing, different and depended-on parts of the schema: their messages hold no value of a row.
+_OF_THE_SCHEMA = ("42", "3F", "2B")
+
+
+def _named(error: Error) -> str:
+    """Return what Postgres says of its schema, and what to do; empty for an error that may quote a row."""
+    if not (error.sqlstate or "").startswith(_OF_THE_SCHEMA):
+        return ""
+    return (
+        f": {error.diag.message_primary}. 'retrieval-worker migrate' installs tables that are missing. Rename a table "
+        "of your own that has the name of one of them, or leave the reference tables out (--records-only); restore "
+        "what was dropped of one, or drop the rest of it, too"
+    )
 
 
 def doctor(caller: Caller = "", claims: Claims = "", token: Token = "", as_json: JsonDocument = False) -> None:

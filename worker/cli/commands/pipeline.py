@@ -49,7 +49,7 @@ def ask(
     mode: Annotated[str, typer.Option(help="A mode of the worker's settings; default their first.")] = "",
     profile: Annotated[str, typer.Option(help="A search profile of the settings; default the mode's.")] = "",
     context: Annotated[str, typer.Option(help="What the user is working on.")] = "",
-    k: Annotated[int | None, typer.Option(help="Number of sources (1 to 50); default the mode's.")] = None,
+    k: Annotated[int | None, typer.Option(min=1, max=50, help="Number of sources; default the mode's.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of the language model; recorded.")] = None,
     temperature: Annotated[
         float | None, typer.Option(help="Temperature of the language model, 0 to 2; recorded.")

@@ -166,7 +166,7 @@ def list_runs(
     Example: [bold]retrieval-worker runs list --as alice[/bold]
     """
     with opened_for(caller, claims, token) as (engine, _, principal):
-        run_names = engine.exchange.names(principal.owner, subject or None)
+        run_names = engine.exchange.names(principal, subject or None)
         if not run_names:
             screen.print("no runs of this caller")
         for name in run_names:
@@ -223,7 +223,7 @@ def import_run(
     content = _read(file)
     with opened_for(caller, claims, token) as (engine, _, principal):
         try:
-            name = engine.exchange.restore(principal.owner, content)
+            name = engine.exchange.restore(principal, content)
         except InvalidJob as error:
             raise WrongUsage(f"{file}: {error.message}") from None
     if as_json:
@@ -249,10 +249,10 @@ def keep_file(
     """
     content = _read(file)
     with opened_for(caller, claims, token) as (engine, _, principal):
-        owner, name = principal.owner, name_of(subject, run)
-        if all(run_name.run_id != name.run_id for run_name in engine.exchange.names(owner, name.subject_id)):
+        name = name_of(subject, run)
+        if all(run_name.run_id != name.run_id for run_name in engine.exchange.names(principal, name.subject_id)):
             raise InvalidJob("no such run ('retrieval-worker runs list' shows the caller's)", "run")
-        stored_path = engine.files.keep(owner, name, file.name, content)
+        stored_path = engine.files.keep(principal, name, file.name, content)
     if as_json:
         write_json({"file": stored_path})
     else:
@@ -278,7 +278,7 @@ def used_chunks(
     """
     with opened_for(caller, claims, token) as (engine, _, principal):
         name = name_of(subject, run, step)
-        changed = engine.feedback.record(principal.owner, name, chunks, used=not unused, corpus=corpus or None)
+        changed = engine.feedback.record(principal, name, chunks, used=not unused, corpus=corpus or None)
     if as_json:
         write_json({"recorded": changed})
     screen.print(f"{subject} / {run}: {changed} noted")
@@ -310,7 +310,7 @@ def tune(
 
     has_caller = is_named(caller, claims, token)
     with opened_engine() as (engine, settings):
-        owner = principal_of(settings, caller, claims, token).owner if has_caller else None
+        owner = principal_of(settings, caller, claims, token) if has_caller else None
         tuned = engine.feedback.tune(owner, corpus=corpus or None, method=method or None, k=k)
     if as_json:
         write_json({"k": k, "needed": ENOUGH, **asdict(tuned)})

@@ -90,7 +90,7 @@ class Conversations:
             return ()
         turn_limit = max(most_turns, TURNS)
         # One more: a redelivered job may have stored its own answer.
-        turns = self._sessions.turns(caller.owner, turn.conversation_id, turn_limit + 1)
+        turns = self._sessions.turns(caller, turn.conversation_id, turn_limit + 1)
         # Answers to other claims may contain what these claims may not see.
         claims = claims_digest(caller)
         return [
@@ -101,15 +101,15 @@ class Conversations:
         ]
 
 
-def required_owner(caller: Principal, field: str) -> str:
-    """Return the owner of a caller's conversations and packages.
+def required_owner(caller: Principal, field: str) -> Principal:
+    """Return the caller, as an owner of conversations and packages.
 
     Raises:
-        NotAuthorised: the caller has none; the message names the job's field.
+        NotAuthorised: the caller has no owner claim; the message names the job's field.
     """
     if not caller.owner:
         raise NotAuthorised(
             f"{field}: only a caller with the owner claim (user_id, or principal.owner_claims) has conversations and "
             "packages"
         )
-    return caller.owner
+    return caller

@@ -217,7 +217,7 @@ class PipelineJobs:
     def _keep_lyrics(self, run: RunRef, response: QueryResponse, caller: Principal) -> None:
         """Store an answer with sections beside its run's citations."""
         if response.answer is not None and self._pipeline.mode(response.package.request).sections:
-            self._files.keep(caller.owner, run, lyrics_name(run.step), lyrics_json(response))
+            self._files.keep(caller, run, lyrics_name(run.step), lyrics_json(response))
 
 
 _AS_GIVEN = (

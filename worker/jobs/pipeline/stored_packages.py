@@ -112,10 +112,10 @@ class Packages:
         package = response.package
         if package.package_id is None:
             return
-        owner, claims = turn.caller.owner, claims_digest(turn.caller)
+        claims = claims_digest(turn.caller)
         stored_package = StoredPackage(package.package_id, stage, without_texts(package), claims)
         if answerer is None:
-            self._sessions.keep(owner, stored_package)
+            self._sessions.keep(turn.caller, stored_package)
             return
         stored = Response(
             response_id=turn.response_id,
@@ -130,7 +130,7 @@ class Packages:
             answer=response.answer,
             package_id=package.package_id,
         )
-        self._sessions.keep(owner, stored_package, stored)
+        self._sessions.keep(turn.caller, stored_package, stored)
 
     def resumed(self, job: RunPipeline, context: JobContext) -> tuple[ContextPackage, str]:
         """Return the package that a job continues with, with current permissions, and the last stage it went through.
@@ -140,8 +140,7 @@ class Packages:
             NotAuthorised: the caller has no owner claim.
         """
         caller = context.caller
-        owner = required_owner(caller, "resume") if caller is not None else ""
-        stored = self._sessions.package(owner, job.resume or "") if owner else None
+        stored = None if caller is None else self._sessions.package(required_owner(caller, "resume"), job.resume or "")
         if caller is None or stored is None:
             raise InvalidJob("no such package", "resume")
         if stored.stage == EXECUTE:

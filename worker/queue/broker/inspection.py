@@ -127,7 +127,9 @@ class DelayedMessage(NamedTuple):
 
 
 _NEVER_TRIED = "the job expired before a worker could run it"
-_TRIED = "Postgres, Redis or a provider was away, and the job expired before its next try: send it again later"
+_TRIED = (
+    "Postgres, Redis or a provider was away or behind, and the job expired before its next try: send it again later"
+)
 
 
 class _ExpiredMessage(Exception):

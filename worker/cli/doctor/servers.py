@@ -107,7 +107,7 @@ _INDEX_FAULTS = (
 
 def index_faults(version: str, kinds: Collection[str]) -> str:
     """Return a sentence about the faults that indexes of some kinds have in a version of pgvector; empty: none."""
-    numbers = tuple(int(part) for part in version.split(".") if part.isdecimal())
+    numbers = tuple(int(digits) for digits in version.split(".") if digits.isdecimal())
     faults = [
         f"{kind}: {fault} (mended in {'.'.join(map(str, mended))})"
         for mended, kind, fault in _INDEX_FAULTS

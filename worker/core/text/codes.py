@@ -113,7 +113,7 @@ def named(text: str, asked_codes: Iterable[Code]) -> frozenset[Code]:
     )
 
 
-_NUMBER = re.compile(r"\d++(?:[.,:/-]\d++)*+")
+_NUMBER = re.compile(r"\d++(?>(?:[.,:/-]\d++)*)")
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 
 

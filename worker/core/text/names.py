@@ -21,6 +21,9 @@ MOST = 16
 NOUNS = 0.25
 """Share of the words within sentences that begin with a capital from which a text writes its nouns so."""
 
+TELLING = 30
+"""Fewest words that tell."""
+
 _WITHIN = re.compile(r"(?<=[\w,;] )[^\W\d_]\w*+")
 """A word that follows a word or a comma."""
 _SHORT = 4
@@ -42,11 +45,11 @@ def names(question: str) -> list[str]:
 def writes_nouns_so(texts: Iterable[str]) -> bool:
     """Return whether texts begin their nouns with capitals, too.
 
-    >>> writes_nouns_so(["Der Motor der Falke hat eine Welle."]), writes_nouns_so(["The motor of the Lyra hums."])
+    >>> writes_nouns_so(6 * ["Der Motor der Falke hat eine Welle."]), writes_nouns_so(6 * ["The motor of Lyra hums."])
     (True, False)
     """
     words: list[str] = [word for text in texts for word in _WITHIN.findall(text)]
-    return sum(word[0].isupper() for word in words) > NOUNS * len(words)
+    return len(words) >= TELLING and sum(word[0].isupper() for word in words) > NOUNS * len(words)
 
 
 def unnamed(asked_names: Iterable[str], text: str) -> list[str]:

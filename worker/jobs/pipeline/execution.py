@@ -110,7 +110,8 @@ class Executor:
         question = package.request.question
         whole_texts = {label: extractive.whole_text(source_of(found, self._paths)) for label, found in sources.items()}
         missing = missing_codes(question, [*whole_texts.values()])
-        unsaid = _unsaid(question, [*whole_texts.values()])
+        is_foreign = degraded.EMBEDDER_LANGUAGE in package.degraded  # nothing of it need be named in the sources
+        unsaid = [] if is_foreign else _unsaid(question, [*whole_texts.values()])
         package = _warned(package, _named("none of these sources names", [*missing, *unsaid]))
         try:
             if self._model is None:
@@ -126,7 +127,8 @@ class Executor:
             text, answerer = self._extract(package, sources, mode, names_all=not missing)
         texts = {label: _text_of(found) for label, found in sources.items()}
         report = check_answer(text, texts, self._accepted)
-        for first in [label for sentence in report.sentences for label in sentence.labels][:1]:
+        first = next((label for sentence in report.sentences for label in sentence.labels), None)
+        if first is not None and answerer.name == Extractive.name and not is_foreign:
             unsaid_there = [name for name in _unsaid(question, [whole_texts[first]]) if name not in unsaid]
             package = _warned(package, _named(f"[{first}] does not name", unsaid_there))
         models = {**package.trace.models, "language_model": f"{answerer.provider} {answerer.name}"}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
+from worker.core.text.terms import TERM
 from worker.core.text.unicode_data import cased, known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from worker.core.text.spans import Span
 
@@ -29,6 +31,11 @@ _BEFORE_NUMBERS = words_in(
 """Abbreviations before a number, words elsewhere."""
 _BEGINNINGS = words_in("a an the if in on at no not for with from when it he she they we i you this that these those")
 """Before these the stop after a capital, a title or letters without a vowel ends a sentence."""
+
+SHORT = 1
+"""Most words of a sentence that is part of the next one: a yes or a no. Two may state something: it hums."""
+_AFTER_STOPS = " \t\"'”’»)]」』*_"
+_STOPS = tuple(".!…。！।۔።")
 
 _BREAK = re.compile(
     r"""
@@ -77,6 +84,32 @@ def split_sentences(text: str) -> Iterator[Span]:
             yield from _trimmed(text, start, match.end())
             start = match.end()
     yield from _trimmed(text, start, len(text))
+
+
+def with_short_ones(text: str, spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the places of sentences, each with the short ones before it, whose yes or no may turn its meaning round.
+
+    >>> text = "No. It can run dry. Never! [S1] It can, too."
+    >>> [text[start:end] for start, end in with_short_ones(text, [(0, 3), (4, 19), (20, 26), (32, 44)])]
+    ['No. It can run dry.', 'Never!', 'It can, too.']
+
+    Args:
+        text: what they are in.
+        spans: their places, in order; something other than white space between two keeps them apart.
+    """
+    first: int | None = None
+    for (start, end), (next_start, _) in pairwise([*spans, (len(text), len(text))]):
+        first = start if first is None else first
+        is_followed = next_start < len(text) and not text[end:next_start].strip()
+        is_short = sum(1 for _ in islice(TERM.finditer(text, start, end), SHORT + 1)) <= SHORT
+        if not (is_followed and is_short and is_closed(text[start:end])):
+            yield first, end
+            first = None
+
+
+def is_closed(text: str) -> bool:
+    """Return whether a text ends with a full stop or its like, perhaps in quotation marks or brackets; no question."""
+    return text.rstrip(_AFTER_STOPS).endswith(_STOPS)
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:

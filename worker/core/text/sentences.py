@@ -148,9 +148,9 @@ def _ends_sentence(text: str, match: re.Match[str], start: int) -> bool:
     is_initial = len(word) == 1 or (word.isupper() and bool(_INITIALS.fullmatch(word)))
     has_stop = "." in word and not _DIGIT.search(word)
     is_named = word.isalpha() and len(word) <= _LONGEST_ABBREVIATION and (is_next_initial or first_sign.isdecimal())
-    is_cut_short = bool(_CUT_SHORT.fullmatch(word)) and (
-        bool(_OPENING.search(text_before)) or (abbreviated is not None and word[0].isupper())  # ", réf.", "Hr. Ing."
-    )
+    # ", réf. X" and "Hr. Ing. Weber", but not "T. Kuhn. The ...".
+    is_next_title = abbreviated is not None and len(abbreviated[1]) > 1 and word[0].isupper()
+    is_cut_short = bool(_CUT_SHORT.fullmatch(word)) and (is_next_title or bool(_OPENING.search(text_before)))
     is_short = is_named or has_stop or is_initial or is_cut_short or word in _TITLES or bool(_VOWELLESS.fullmatch(word))
     is_unit = not is_named and text[max(0, at - 2) : at].strip().isdigit()
     return not is_short or is_unit or (following_word in _BEGINNINGS and not is_next_initial)

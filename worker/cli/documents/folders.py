@@ -172,12 +172,12 @@ def _chunks(
 ) -> Iterator[DocumentChunk]:
     """Yield chunks; an id is of its section and text, so that it stays where others come and go, or pages shift."""
     length = sum(len(passage.text) for passage in content.passages)
-    done = 0
+    cut_length = 0
 
     def advance(characters: int) -> None:
-        nonlocal done
-        done += characters
-        progress(done / length)
+        nonlocal cut_length
+        cut_length += characters
+        progress(cut_length / length)
 
     same: Counter[str] = Counter()
     headings = max((window.count(_heading(passage.section, window)) for passage in content.passages), default=0)

@@ -188,7 +188,7 @@ def chunks_of(pdf: Path) -> Sequence[DocumentChunk]:
     folder_files = folders.FolderFiles()
     folders.find(pdf, folder_files)
     window = folders.Window(encoder.count, min(encoder.window, TOKENS), columns)
-    documents = folders.read(folder_files, folders.Rights("alice"), window, lambda: None)
+    documents = folders.read(folder_files, folders.Rights("alice"), window, lambda _: None)
     return documents[0].chunks if documents else []
 
 

@@ -9,6 +9,7 @@ import json
 import pkgutil
 import re
 import shlex
+import tomllib
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -209,6 +210,14 @@ def test_every_option_says_what_it_means(command: commands.Command) -> None:
     for typed, meaning in command.parameters:
         assert f"- **`{typed}`**: " in built("commands.md")
         assert meaning.partition("  [")[0], typed
+
+
+def test_search_says_which_corpora_it_searches_by_default() -> None:
+    """Others, as one that `load` filled, are not searched unless they are named."""
+    command = next(command for command in COMMANDS if command.name == "retrieval-worker search")
+    (meaning,) = (meaning for typed, meaning in command.parameters if "--corpus" in typed)
+    shipped = tomllib.loads((ROOT / "config" / "worker.toml").read_text())
+    assert all(corpus in meaning for corpus in ("hybrid.searches", *shipped["hybrid"]["searches"]))
 
 
 def test_every_exit_code_is_on_the_pages() -> None:

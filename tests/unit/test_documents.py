@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.pdf_files import pdf
+from tests.unit.growth import assert_linear
 
 from worker.cli.documents import folders
 from worker.cli.documents.html import read_html, read_markdown
@@ -249,6 +250,40 @@ def test_a_sentence_stays_whole_and_a_heading_stays_with_its_text() -> None:
     assert all(chunk.text.endswith(".") for chunk in chunks)
 
 
+@pytest.mark.parametrize("length", [2**15, 2**18])
+def test_little_of_a_sentence_is_counted_again_however_long_it_is(length: int) -> None:
+    """A file that is one line of words would be counted at each of its halvings; and progress is told meanwhile."""
+    counted: list[int] = []
+    told: list[int] = []
+    text = ("the pump valve of the harbour master " * length)[:length].strip()
+
+    def count(part: str) -> int:
+        counted.append(len(part))
+        return words(part)
+
+    chunks = [*split([Passage(text)], count, 256, told.append)]
+    assert sum(counted) <= 3 * length
+    assert len(told) > len(text) // 4096
+    assert sum(told) == len(text)
+    assert "".join("".join(chunk.text.split()) for chunk in chunks) == "".join(text.split())
+
+
+def test_a_long_line_takes_linear_time() -> None:
+    assert_linear(lambda text: [*split([Passage(text)], len, 256)], "ab ", 2**15)
+
+
+def test_progress_is_told_while_a_file_is_cut(tmp_path: Path) -> None:
+    """A bar of files alone stands still while a large one is read."""
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("It hums. " * 5)
+    folder_files, told = folders.FolderFiles(), list[float]()
+    folders.find(tmp_path, folder_files)
+    folders.read(folder_files, folders.Rights("alice"), folders.Window(words, 20), told.append)
+    assert told == sorted(told)
+    assert told[-1] == 2
+    assert sum(0 < files < 1 for files in told) >= 4
+
+
 @pytest.mark.parametrize("heading", ["Machines", "3.1 Machines", "Heavy\nmachines"])
 def test_a_short_text_stays_in_its_section(heading: str) -> None:
     """Only headings without a text join what follows: a sentence would be cited under another heading."""
@@ -307,7 +342,7 @@ def test_ids_of_chunks_stay_where_others_come_and_pages_shift(tmp_path: Path) ->
         path.write_bytes(pdf(pages))
         found = folders.FolderFiles()
         folders.find(path, found)
-        (document,) = folders.read(found, rights, window, lambda: None)
+        (document,) = folders.read(found, rights, window, lambda _: None)
         return {chunk.id: (chunk.text, chunk.page) for chunk in document.chunks}
 
     long = [

@@ -99,9 +99,16 @@ def test_sentences_whose_marks_mean_something_together_are_not_quoted_together()
     assert answer(QUESTION, labelled(text)) == "Phantom power <!-- may harm a ribbon. [S1]"
 
 
+@pytest.mark.parametrize("said", ["No.", "Never.", "No!", "不。"])
+def test_a_no_is_quoted_with_the_sentence_that_it_turns_round(said: str) -> None:
+    """Without it the quote would say the opposite."""
+    text = f"Foil is thin. {said} Phantom power tears no ribbon."
+    assert answer(QUESTION, labelled(text)) == f"{said} Phantom power tears no ribbon. [S1]"
+
+
 def test_near_sources_answer_in_other_words() -> None:
     """With the first whole sentence of the best source that says enough."""
-    sources = labelled("and so on it went. Soon. Foil tears at 48 volts. Store it dry.", "Brass shines well.")
+    sources = labelled("and so on it went. It may. Foil tears at 48 volts. Store it dry.", "Brass shines well.")
     assert answer("Who won?", sources, least_relevance=0.0) == "Foil tears at 48 volts. [S1]"
 
 
@@ -128,7 +135,7 @@ def test_a_row_answers_as_a_sentence_does(question: str, text: str, expected: st
     [
         "phantom power may harm every ribbon. ",
         "Phantom power, harm, ribbon\n\n",
-        "Does phantom power harm a ribbon? Well. ",
+        "Does phantom power harm a ribbon? So what. ",
     ],
 )
 def test_a_whole_sentence_is_better_than_a_torn_one_a_heading_or_a_question(fragment: str) -> None:

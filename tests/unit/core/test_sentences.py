@@ -45,6 +45,12 @@ texts = st.lists(st.sampled_from([*STOPS, *PIECES]), max_size=25).map("".join) |
             "Завод в г. Орле (см. гл. 4).",
             "Rev. B. is out (ext. 22).",
         ],
+        ["Der Kessel steht.", "Am 3. Mai prüft Hr. Ing. Weber den Kessel.", "So will es T. Kuhn.", "Er geht."],
+        ["Der Spalt misst ca. 3 mm, vgl. Abb. 7 und S. 12.", "Leitern hängen in Halle 3 bzw. Halle 4."],
+        ["Le jeu est d’env. 3 mm, voir fig. 7 et p. 12.", "Le filtre, réf. AX-550, se change une fois par an."],
+        ["See Fig. 7 and p. 12.", "Valve v. 2 is used, cf. Art. 5 of the rules."],
+        ["См. Рис. 5 на стр. 12.", "Клапан открыт."],
+        ["The lid is red.", "E17 is a fault of the host's.", "Turn it off.", "It doesn't.", "Try again."],
     ],
 )
 def test_sentences_end_where_they_end(sentences: list[str]) -> None:

@@ -74,9 +74,9 @@ def test_there_may_be_no_sentence(answer: str) -> None:
 
 def test_a_sentence_has_its_place_in_the_answer() -> None:
     """With the labels in it, without those after it."""
-    answer = "So. It [S1] hums [S2].  Yes. [S3]"
+    answer = "So it is. It [S1] hums [S2].  Yes. [S3]"
     found = read_statements(answer, GIVEN).sentences
-    assert [answer[slice(*one.span)] for one in found] == ["So.", "It [S1] hums [S2].", "Yes."]
+    assert [answer[slice(*one.span)] for one in found] == ["So it is.", "It [S1] hums [S2].", "Yes."]
 
 
 def test_labels_are_those_of_the_citations_engine() -> None:

@@ -177,6 +177,22 @@ def test_what_is_torn_or_has_no_full_stop_is_not_whole(text: str, expected: list
     assert [unit.is_whole for unit in units(text)] == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("No. It can run dry.", ["No. It can run dry."]),
+        ("Yes!  Never. It hums on. No.", ["Yes!  Never. It hums on.", "No."]),
+        ("- No. It can run dry.\n- It hums.", ["- No. It can run dry.", "- It hums."]),
+        ("1. Stop.\n2. Do this.", ["1. Stop.", "2. Do this."]),
+        ("No.\n\nIt can run dry.", ["No.", "It can run dry."]),
+        ("Why? It burns. It stops.", ["Why?", "It burns.", "It stops."]),
+        ("Mr. J. S. Bach left. Dr. No came.", ["Mr. J. S. Bach left.", "Dr. No came."]),
+    ],
+)
+def test_a_word_alone_is_part_of_the_next_sentence_of_its_paragraph(text: str, expected: list[str]) -> None:
+    assert quotable(text) == expected
+
+
 @given(texts)
 def test_units_stand_in_order_without_white_space_around_them(text: str) -> None:
     places = [place for unit in units(text) for place in (unit.start, unit.end)]
@@ -202,6 +218,8 @@ def test_units_stand_in_order_without_white_space_around_them(text: str) -> None
         "A:\n\n",
         "a;b\n",
         "a\n==",
+        "No. ",
+        "! ",
     ],
 )
 def test_any_text_takes_linear_time(unit: str) -> None:

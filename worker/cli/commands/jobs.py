@@ -220,7 +220,12 @@ def search(
     token: JobToken = "",
     context: Annotated[str, typer.Option(help="What the user is working on: its keywords widen a second search.")] = "",
     corpus: Annotated[
-        list[str] | None, typer.Option(metavar="NAME[=K]", help="A corpus and its number of chunks; repeat for more.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[=K]",
+            help="A corpus and its number of chunks; repeat for more. Default only the worker's hybrid.searches: docs "
+            "and examples, as shipped.",
+        ),
     ] = None,
     leg: Annotated[list[str] | None, typer.Option(help="primary, contextual, sparse; repeat for more.")] = None,
     fusion: Annotated[str, typer.Option(help="similarity, rrf or weighted; default the worker's hybrid.fusion.")] = "",

@@ -167,7 +167,9 @@ def _read(roots: Sequence[Path], rights: Rights, window: Window, shown_on: Any) 
         folders.find(root, folder_files)
     with progress(shown_on) as progress_bars:
         bar = progress_bars.add_task("reading files", total=len(folder_files.paths))
-        return folder_files, folders.read(folder_files, rights, window, partial(progress_bars.advance, bar))
+        return folder_files, folders.read(
+            folder_files, rights, window, lambda files: progress_bars.update(bar, completed=files)
+        )
 
 
 def _unread_texts(

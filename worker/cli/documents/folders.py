@@ -124,32 +124,35 @@ def _refusal(path: Path, document_id: str) -> str:
     return f"its path is longer than {_LONGEST_ID} bytes" if long else ""
 
 
-def read(folder_files: FolderFiles, rights: Rights, window: Window, progress: Callable[[], None]) -> list[Document]:
+def read(
+    folder_files: FolderFiles, rights: Rights, window: Window, progress: Callable[[float], None]
+) -> list[Document]:
     """Read the documents that were found, and add to `folder_files` which could not be read.
 
     Args:
         folder_files: from `find`.
         rights: who may see them.
         window: what the embedder reads.
-        progress: called after each file.
+        progress: called with the number of files that are read, and the share of the one that is cut into chunks.
     """
     documents = []
     with Reader() as reader:
-        for document_id, path in folder_files.paths.items():
+        for i, (document_id, path) in enumerate(folder_files.paths.items()):
             try:
                 if document_id not in folder_files.unread:
                     content = reader.read(path)
-                    documents.append(_document(document_id, path, content, rights, window))
+                    chunks = _chunks(document_id, content, window, lambda share, i=i: progress(i + share))  # type: ignore[misc]
+                    documents.append(_document(document_id, path, content.title, rights, chunks))
                     if content.empty_pages:
                         folder_files.empty_pages[document_id] = content.empty_pages
             except UnreadableError as error:
                 folder_files.unread[document_id] = str(error)
-            progress()
+            progress(i + 1)
     return documents
 
 
-def _document(document_id: str, path: Path, content: Content, rights: Rights, window: Window) -> Document:
-    title = content.title or path.stem
+def _document(document_id: str, path: Path, title: str, rights: Rights, chunks: Iterator[DocumentChunk]) -> Document:
+    title = title or path.stem
     return Document(
         id=document_id,
         owner=rights.owner,
@@ -160,16 +163,26 @@ def _document(document_id: str, path: Path, content: Content, rights: Rights, wi
         visibility=rights.visibility,
         grants=[*rights.grants],
         metadata={"title": title},
-        chunks=[*_chunks(document_id, content, window)],
+        chunks=[*chunks],
     )
 
 
-def _chunks(document_id: str, content: Content, window: Window) -> Iterator[DocumentChunk]:
+def _chunks(
+    document_id: str, content: Content, window: Window, progress: Callable[[float], None]
+) -> Iterator[DocumentChunk]:
     """Yield chunks; an id is of its section and text, so that it stays where others come and go, or pages shift."""
+    length = sum(len(passage.text) for passage in content.passages)
+    cut_length = 0
+
+    def advance(characters: int) -> None:
+        nonlocal cut_length
+        cut_length += characters
+        progress(cut_length / length)
+
     same: Counter[str] = Counter()
     headings = max((window.count(_heading(passage.section, window)) for passage in content.passages), default=0)
     limit = max(window.limit - headings, window.limit // 2)
-    for position, (text, page, section) in enumerate(split(content.passages, window.count, limit)):
+    for position, (text, page, section) in enumerate(split(content.passages, window.count, limit, advance)):
         digest = hashlib.sha256(json.dumps([section, text]).encode()).hexdigest()[:16]
         same[digest] += 1
         suffix = f"-{same[digest]}" if same[digest] > 1 else ""

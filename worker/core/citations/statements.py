@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from worker.core.citations.labels import LabelReading, classify
-from worker.core.text.sentences import split_sentences
+from worker.core.text.sentences import split_sentences, with_short_ones
 from worker.core.text.spans import paragraphs
 from worker.core.text.unicode_data import known
 
@@ -66,8 +66,8 @@ def read_statements(answer: str, given_labels: Collection[str]) -> Statements:
 
     A label stands with the sentence that it is in or that it follows in the same paragraph, before the full stop or
     after it; one before the first sentence of a paragraph stands with that; one in a paragraph without a sentence with
-    none. A passage in quotation marks belongs to one sentence, however many it quotes. Fenced code, headings, a closing
-    list of sources and what has no letter or digit are no sentences.
+    none. A passage in quotation marks belongs to one sentence, however many it quotes; one word, as a no, to the next
+    sentence. Fenced code, headings, a closing list of sources and what has no letter or digit are no sentences.
 
     >>> statements = read_statements("It hums [S2]. It may burn! [S1, S9] Or not.", ["S1", "S2"])
     >>> [(sentence.text, sentence.labels) for sentence in statements.sentences]
@@ -122,16 +122,21 @@ def _blocks(answer: str, brackets: Sequence[Span]) -> Iterator[_Block]:
     # A label after a full stop must not look like the beginning of the next sentence.
     blank = _blanked(known(answer), brackets)
     for start, end in paragraphs(answer):
-        spans = ((start + begin, start + stop) for begin, stop in _unquoted_sentences(blank[start:end]))
-        if sentences := tuple(span for span in spans if _says_something(blank, span)):
-            yield _Block((start, end), sentences)
+        spans = (
+            (start + begin, start + stop) for begin, stop in _unquoted_sentences(blank[start:end], answer[start:end])
+        )
+        if saying := tuple(span for span in spans if _says_something(blank, span)):
+            yield _Block((start, end), saying)
 
 
-def _unquoted_sentences(text: str) -> list[Span]:
-    """Sentences, of which none ends inside quotation marks: a quote of several has its label after the last."""
+def _unquoted_sentences(text: str, labelled_text: str) -> list[Span]:
+    """Sentences, of which none ends inside quotation marks: a quote of several has its label after the last.
+
+    One of one word is part of the next, unless a label stands between them.
+    """
     passages = [match.span() for match in PASSAGE.finditer(text)]
     sentences: list[Span] = []
-    for start, end in split_sentences(text):
+    for start, end in with_short_ones(labelled_text, split_sentences(text)):
         i = bisect_left(passages, start, key=_start) - 1
         if sentences and i >= 0 and start < passages[i][1]:
             sentences[-1] = sentences[-1][0], end

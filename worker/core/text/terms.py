@@ -15,7 +15,8 @@ UNSPACED = (
 """Characters of scripts without spaces between words, for a regular expression; each is a term."""
 
 _ACCENTS = re.compile("[\u0300-\u036f]++")
-_TERM = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]++")
+TERM = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]++")
+"""A word."""
 
 
 def stem(word: str) -> str:
@@ -51,4 +52,4 @@ def terms(text: str) -> list[str]:
     >>> terms("Which ribbons were RE-TENSIONED in 1958? 铝带")
     ['ribbon', 're', 'tension', '1958', '铝', '带']
     """
-    return [_stem(word) for word in _TERM.findall(folded(text, "NFKC")) if word not in STOP_WORDS]
+    return [_stem(word) for word in TERM.findall(folded(text, "NFKC")) if word not in STOP_WORDS]

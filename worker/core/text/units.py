@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from worker.core.text.sentences import split_sentences
+from worker.core.text.sentences import is_closed, split_sentences, with_short_ones
 from worker.core.text.spans import paragraphs
 from worker.core.text.terms import UNSPACED
 from worker.core.text.unicode_data import cased, known
@@ -33,8 +33,6 @@ _LABELLED = re.compile(r"\S[:：]\s++\S")
 # Directives, comments, targets and substitutions of reStructuredText; images of Markdown.
 _MARKUP = re.compile(r"\s*+(?:\.\.(?:\s|$)|(?:\|[^|\n]++\|[ \t]++)?[\w-]++::\s++\S|(?>(?:\|[^|\s]++\|\s*+)+)$|\[?!\[)")
 _LEADERS = re.compile(r"\.{4}|(?:\.[ \u00a0]){3}\.|…{2}")
-_AFTER_STOPS = " \t\"'”’»)]」』*_"
-_STOPS = tuple(".!…。！।۔።")
 _COLONS = (":", "：")
 _DELIMITERS = "\t;|,"
 _DIGITS, _LETTERS = re.compile(r"\d++"), re.compile(r"[^\W\d_]++")
@@ -71,6 +69,8 @@ def units(text: str) -> Iterator[Unit]:
     colon line by line is a list: its lines are rows. The header of a table stands above a line of dashes, or alone with
     tabs in it, or is the only row without a digit among most that have one.
 
+    A sentence of one word is part of the next one, whose meaning it may turn round: "No. It can run dry."
+
     >>> text = "A chunk that\nis wrapped. It hums.\n\n# Opening hours\nMonday\t9 to 5\nSunday\tclosed"
     >>> [text[unit.start : unit.end] for unit in units(text) if not unit.is_heading]
     ['A chunk that\nis wrapped.', 'It hums.', 'Monday\t9 to 5', 'Sunday\tclosed']
@@ -93,6 +93,7 @@ def units(text: str) -> Iterator[Unit]:
                 for start, end in split_sentences(text[piece.start : piece.end])
             ]
             is_line = len(spans) == 1 and (len(pieces) == 1 or not is_last)
+            spans = [*with_short_ones(text, spans)]
             in_list = in_list and is_line
             kind = "row" if in_list and piece.kind == "prose" else piece.kind
             for span in spans:
@@ -116,15 +117,15 @@ def _unit(text: str, span: Span, piece: _Piece, *, is_line: bool, is_above: bool
     """
     unit_text = text[slice(*span)]
     is_torn = span[0] == 0 and cased(text[0]).islower()
-    is_closed = _is_closed(unit_text) and not is_torn
+    is_whole_sentence = is_closed(unit_text) and not is_torn
     kind = "heading" if unit_text.endswith(_COLONS) else piece.kind
-    if kind == "prose" and is_line and not is_closed and not is_torn:
+    if kind == "prose" and is_line and not is_whole_sentence and not is_torn:
         if _LABELLED.search(unit_text):
             kind = "row"
         elif is_above and len(unit_text) <= LONGEST_HEADING:
             kind = "header" if "\t" in unit_text else "heading"
     is_row = kind in {"row", "header"}
-    is_whole = is_row or (kind == "prose" and is_closed)
+    is_whole = is_row or (kind == "prose" and is_whole_sentence)
     return Unit(*span, piece.start, is_row, is_whole, kind in {"heading", "header"})
 
 
@@ -141,7 +142,7 @@ def _pieces(text: str, start: int, end: int, *, is_item: bool) -> Iterator[_Piec
     if _MARKUP.match(text, start, end) or _DELIMITER.match(text, start, end):
         return
     lines = [(line.start(), line.start() + len(line[0].rstrip())) for line in _LINE.finditer(text, start, end)]
-    is_underlined = len(lines) > 1 and _UNDERLINE.match(text, *lines[1]) and not _is_closed(text[slice(*lines[0])])
+    is_underlined = len(lines) > 1 and _UNDERLINE.match(text, *lines[1]) and not is_closed(text[slice(*lines[0])])
     if is_underlined or _HEADING.match(text, start, end):
         yield _Piece(*lines[0], "heading")
         lines = lines[1:]
@@ -149,7 +150,7 @@ def _pieces(text: str, start: int, end: int, *, is_item: bool) -> Iterator[_Piec
     width = max([NARROWEST, *(end - start for start, end in lines)])
     could_hold_more = [_could_hold_more(text, *pair, width) for pair in pairwise(lines)]
     are_apart = 2 * sum(could_hold_more) >= len(lines) - 1 > 0
-    are_rows = are_apart and 2 * sum(_is_closed(text[slice(*line)]) for line in lines) < len(lines)
+    are_rows = are_apart and 2 * sum(is_closed(text[slice(*line)]) for line in lines) < len(lines)
     has_header = are_rows and _has_header([text[slice(*line)] for line in lines])
     first_line = 0
     for i, (line_start, line_end) in enumerate(lines):
@@ -182,10 +183,6 @@ def _has_header(lines: Sequence[str]) -> bool:
         and all(row.count(delimiter) == len(cells) - 1 for row in rows)
         and 2 * sum(bool(_DIGITS.search(row)) for row in rows) > len(rows)
     )
-
-
-def _is_closed(text: str) -> bool:
-    return text.rstrip(_AFTER_STOPS).endswith(_STOPS)
 
 
 def _could_hold_more(text: str, line: Span, following: Span, width: int) -> bool:

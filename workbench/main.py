@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from workbench.commands import adopt, calibrate, contract, evaluate, init, machine
-from worker.cli.commands import dead, inspector, install, jobs, load, pipeline, runs, ui
+from worker.cli.commands import dead, inspector, install, jobs, load, pipeline, retention, runs, ui
 from worker.cli.main import application
 
 cli = application(
@@ -11,7 +11,7 @@ cli = application(
         *(machine.demo, machine.up),
         *(jobs.query, jobs.search, pipeline.ask, jobs.cite, jobs.replay, jobs.feedback),
         *(runs.verify, pipeline.trace, inspector.inspect, ui.ui, inspector.report, evaluate.evaluate, runs.tune),
-        *(init.init, install.migrate, adopt.adopt, load.load, install.statistics, install.doctor),
+        *(init.init, install.migrate, adopt.adopt, load.load, install.statistics, install.doctor, retention.prune),
         *(calibrate.calibrate, contract.contract),
     ),
     {"runs": runs.runs, "dead": dead.dead},

@@ -133,6 +133,16 @@ class Artifacts:
         names = sorted(str(path).rsplit("/", 1)[-1] for path in paths)
         return [name for name in names if name and name != PART and not _VERSION.search(name)]
 
+    def delete(self, owner: str, folder: str) -> None:
+        """Delete a folder with all its files and their earlier versions; nothing if there is none.
+
+        Raises:
+            Unavailable: the store does not answer.
+        """
+        target = self._locate(owner, folder)
+        with self._translated_errors(), self._locked(f"{target}/{PART}"), contextlib.suppress(FileNotFoundError):
+            self._files.rm(target, recursive=True)
+
     @contextlib.contextmanager
     def _translated_errors(self) -> Iterator[None]:
         """Raise a store's errors as `Unavailable`: a store that fails after the start may recover (a lost mount)."""

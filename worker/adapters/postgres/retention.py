@@ -71,17 +71,17 @@ class Retention:
             cutoff: runs of which nothing was recorded since are due.
             forget: deletes a run's files, before the run is deleted; if it fails, the run stays.
         """
-        after = 0
+        last_key = 0
         while True:
             with self._connection.transaction():
-                values = {"cutoff": cutoff, "after": after, "limit": AT_ONCE}
+                values = {"cutoff": cutoff, "last_key": last_key, "limit": AT_ONCE}
                 due_runs = [DueRun(*row) for row in self._connection.execute(_SQL["runs"], values).fetchall()]
                 for run in due_runs:
                     forget(run)
                 self._connection.execute(_SQL["delete_runs"], {"runs": [run.key for run in due_runs]})
             if not due_runs:
                 return
-            after = due_runs[-1].key
+            last_key = due_runs[-1].key
             yield len(due_runs)
 
     def delete_answers(self, cutoff: datetime) -> Iterator[int]:

@@ -149,8 +149,8 @@ def _stands_at(pieces: tuple[str, ...], i: int, places: list[tuple[str, int, int
 def _stands_for(code: Code, i: int, places: list[tuple[str, int, int]], text: str) -> bool:
     """Return whether a number stands for a whole code: as a label, or with the code's words near it in its line."""
     start = places[i][1]
-    before = text[start - _LOOK_BACK : start] if start > _LOOK_BACK else f"\n{text[:start]}"
-    if _LABEL_START.search(before):
+    text_before = text[start - _LOOK_BACK : start] if start > _LOOK_BACK else f"\n{text[:start]}"
+    if _LABEL_START.search(text_before):
         return True
     word, end = places[i - 1][0], places[i][2]
     # "error 502." but neither "SAE 30." nor "every 30 days".

@@ -3,9 +3,9 @@
 -- name: runs
 -- Locks and returns the oldest runs of which nothing was recorded since a time; those that are being written are left.
 -- Their key grows with their time, so the search ends at the first ones.
--- Parameters: cutoff; after: a run's key, only later ones; limit.
+-- Parameters: cutoff; last_key: only runs with greater ones; limit.
 SELECT r.id, r.owner, r.subject_id, r.run_id FROM retrieval.runs AS r
- WHERE r.created_at < %(cutoff)s AND r.id > %(after)s
+ WHERE r.created_at < %(cutoff)s AND r.id > %(last_key)s
    AND NOT EXISTS (SELECT FROM retrieval.run_records AS d WHERE d.run = r.id AND d.created_at >= %(cutoff)s)
    AND NOT EXISTS (SELECT FROM retrieval.run_events AS e WHERE e.run = r.id AND e.at >= %(cutoff)s)
    AND NOT EXISTS (SELECT FROM retrieval.run_feedback AS f WHERE f.run = r.id AND f.at >= %(cutoff)s)

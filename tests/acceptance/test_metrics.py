@@ -21,7 +21,7 @@ from retrieval_client.contract.registry import task_of
 from retrieval_client.errors import InvalidJob, Unavailable
 from workbench.devstack.processes import free_port
 from workbench.devstack.workers import celery_worker, flower
-from worker.queue.metrics import DEFINITIONS, GAUGES
+from worker.queue.metrics import CAUSES, DEFINITIONS, GAUGES
 
 from .held import is_clean
 from .jobs import PATIENT, QUERY, wait_for_locks
@@ -145,7 +145,7 @@ def assert_nothing_of_jobs(text: str) -> None:
         "corpus": {"docs", "examples"},
         "state": {"used", "skipped", "idle", "busy", "starting"},
         "missing": {"contextual"},
-        "cause": {"exit"},
+        "cause": {*CAUSES},
         "queue": {"retrieval", "pipeline"},
         "process": {"main"},
     }

@@ -89,21 +89,56 @@ def test_old_runs_go_with_all_that_is_of_them(
     record(engine, "new")
     before = counts(admin)
     for name in ("old", "old-of-bob", "rated-again"):
-        record(engine, name, "bob" if name == "old-of-bob" else "alice")
+        of_bob = {"user": "bob", "subject": "of-bob"} if name == "old-of-bob" else {}
+        record(engine, name, **of_bob)
         age_run(admin, name, 91)
     age(admin, "run_feedback", -91, "run = (SELECT id FROM retrieval.runs WHERE run_id = 'rated-again')")
     counted = typed("prune", "--runs", "90", "--dry-run")
     assert (counted.returncode, counted.stdout) == (0, "due: 2 runs, 0 answers of conversations; nothing is deleted\n")
     assert len(runs_left(admin)) == 4
     done = typed("prune", "--runs", "90")
-    assert (done.returncode, done.stdout) == (0, "deleted: 2 runs\n")
+    assert (done.returncode, done.stdout) == (0, "deleted: 2 runs, 2 folders of files\n")
     assert runs_left(admin) == ["new", "rated-again"]
     assert counts(admin) == {table: 2 * count for table, count in before.items()}
     files = {
         path.parent.name for path in (tmp_path / "files").rglob("*") if path.is_file() and "locks" not in path.parts
     }
     assert files == {"new", "rated-again"}
-    assert typed("prune", "--runs", "90", "--json").stdout == '{"deleted": {"runs": 0}}\n'
+    assert not [*(tmp_path / "files").glob("*/runs/of-bob")]
+    again = typed("prune", "--runs", "90", "--json").stdout
+    assert again == '{"deleted": {"runs": 0, "folders of files": 0}}\n'
+
+
+def test_a_folder_of_files_that_is_not_there_stops_it(
+    engine: Engine, admin: psycopg.Connection[Any], typed: Command, tmp_path: Path
+) -> None:
+    """Else the files would stay for ever, and be those of the next run of this name."""
+    record(engine, "old")
+    age_run(admin, "old", 91)
+    elsewhere = {"RETRIEVAL_WORKER_ARTIFACTS__URL": str(tmp_path / "elsewhere")}
+    refused = typed("prune", "--runs", "90", **elsewhere)
+    assert (refused.returncode, runs_left(admin)) == (78, ["old"])
+    assert "as the workers have it" in refused.stderr
+    assert typed("prune", "--runs", "90", "--no-files", **elsewhere).stdout == "deleted: 1 runs\n"
+
+
+def test_a_job_that_records_into_a_deleted_run_makes_it_anew(engine: Engine, admin: psycopg.Connection[Any]) -> None:
+    """At whatever moment it is deleted: here between its rows."""
+    admin.execute("CREATE SEQUENCE public.tries")
+    admin.execute(
+        """
+        CREATE FUNCTION public.lose_run() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
+        BEGIN
+          IF nextval('public.tries') = 1 THEN RAISE foreign_key_violation; END IF;
+          RETURN NEW;
+        END $$
+        """
+    )
+    admin.execute(
+        "CREATE TRIGGER lose_run BEFORE INSERT ON retrieval.run_records FOR EACH ROW EXECUTE FUNCTION public.lose_run()"
+    )
+    record(engine, "r1")
+    assert runs_left(admin) == ["r1"]
 
 
 def test_more_than_one_step_deletes_each_once(
@@ -179,7 +214,7 @@ def test_the_worker_s_own_role_deletes_nothing(
 
 def test_a_database_without_records_is_told(typed: Command, stack: Stack) -> None:
     """It is another one, or was never installed."""
-    refused = typed("prune", "--runs", "90", "--dsn", stack.postgres.dsn("postgres"))
+    refused = typed("prune", "--conversations", "90", "--dsn", stack.postgres.dsn("template1"))
     assert (refused.returncode, refused.stdout) == (78, "")
     assert "no tables of records" in refused.stderr
 

@@ -67,7 +67,8 @@ def test_each_process_writes_its_own_file_and_they_are_added_up(start: Callable[
     for place in (0, 1, 0):
         metrics.forked(place)
         metrics.job("retrieve_top_k", "ok", 0.25, None)
-    assert sorted(file.name for file in tmp_path.glob("counter_*")) == ["counter_0-0.db", "counter_0-1.db"]
+    names = [f"counter_0-{place}.db" for place in ("0", "1", "main")]
+    assert sorted(file.name for file in tmp_path.glob("counter_*")) == names
     assert 'retrieval_jobs_total{outcome="ok",task="retrieve_top_k"} 3.0' in text(tmp_path)
     assert 'retrieval_job_duration_seconds_sum{outcome="ok",task="retrieve_top_k"} 0.75' in text(tmp_path)
 

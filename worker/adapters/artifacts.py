@@ -133,15 +133,36 @@ class Artifacts:
         names = sorted(str(path).rsplit("/", 1)[-1] for path in paths)
         return [name for name in names if name and name != PART and not _VERSION.search(name)]
 
-    def delete(self, owner: str, folder: str) -> None:
-        """Delete a folder with all its files and their earlier versions; nothing if there is none.
+    def check_is_there(self) -> None:
+        """Check that a local folder exists; of an object store nothing tells.
+
+        Raises:
+            SettingsError: it does not.
+        """
+        if self._is_local and not Path(self._root).is_dir():
+            raise SettingsError(
+                f"artifacts.url: there is no folder {self._root}: set RETRIEVAL_WORKER_ARTIFACTS__URL as the workers "
+                "have it"
+            )
+
+    def delete(self, owner: str, folder: str) -> bool:
+        """Delete a folder with all its files and their earlier versions; return False if there is none.
+
+        A local folder around it that is empty then goes, too.
 
         Raises:
             Unavailable: the store does not answer.
         """
         target = self._locate(owner, folder)
-        with self._translated_errors(), self._locked(f"{target}/{PART}"), contextlib.suppress(FileNotFoundError):
-            self._files.rm(target, recursive=True)
+        with self._translated_errors(), self._locked(f"{target}/{PART}"):
+            try:
+                self._files.rm(target, recursive=True)
+            except FileNotFoundError:
+                return False
+        if self._is_local:
+            with contextlib.suppress(OSError):  # it is not empty
+                Path(target).parent.rmdir()
+        return True
 
     @contextlib.contextmanager
     def _translated_errors(self) -> Iterator[None]:

@@ -157,9 +157,9 @@ def run(command: Any, arguments: Sequence[str]) -> int:
         return _explain_usage(error)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
-    except SystemExit as ended:
-        if isinstance(ended.__context__, BrokenPipeError):  # Typer and Rich call it a failure
-            return PIPE_CLOSED
+    except (BrokenPipeError, SystemExit) as ended:
+        if isinstance(ended, BrokenPipeError) or isinstance(ended.__context__, BrokenPipeError):
+            return PIPE_CLOSED  # Typer and Rich call it a failure
         raise
     except RetrievalError as error:
         complain(error.message)

@@ -87,8 +87,8 @@ DEFINITIONS = (
     Definition(
         Histogram,
         "retrieval_queue_wait_seconds",
-        "Seconds that messages waited before a process took them, within a second. A message that an idle process "
-        "waited for: 0. With turns, of its place in the queue.",
+        "Seconds that messages waited from when a worker first saw them until a process took them, within a second. A "
+        "message that an idle process waited for: 0. With turns, of its place in the queue.",
         ("queue",),
         {"buckets": _WAITS},
     ),
@@ -137,6 +137,9 @@ DEFINITIONS = (
 )
 
 
+CAUSES = ("exit", "lost", "time limit", "revoked", "stopped")
+
+
 class Gauge(NamedTuple):
     """Gauge that is read when it is asked for; `part` names its value in a queue's depth."""
 
@@ -158,7 +161,8 @@ _DETAILS = (
     Gauge("retrieval_waiting_jobs", "Messages that no process took.", "waiting"),
     Gauge(
         "retrieval_oldest_waiting_seconds",
-        "How long the first message of the queue has waited, within a second; 0 if none waits.",
+        "How long the first message of the queue has waited since a worker first saw it, within a second; 0 if none "
+        "waits.",
         "oldest_waiting_seconds",
     ),
     Gauge("retrieval_dead_letter_oldest_seconds", "Age of a queue's oldest dead letter.", "oldest_dead_seconds"),
@@ -219,6 +223,8 @@ class Metrics:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
         values.ValueClass = values.MultiProcessValue(lambda: self._place)  # type: ignore[no-untyped-call] # it has no types
         self._families = {d.name: d.kind(d.name, d.meaning, d.labels, registry=None, **d.options) for d in DEFINITIONS}
+        for cause in CAUSES:  # from 0 on: Prometheus sees no increase in the first value of a series
+            self._families["retrieval_processes_ended_total"].labels(cause)
         if self._settings.port and self._probes is not None:
             self._serve(own_files, self._probes)
 

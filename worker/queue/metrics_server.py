@@ -66,6 +66,9 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(404, _TEXT, b"expected /metrics, /healthz or /readyz\n")
 
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
     def _send_state(self, problems: tuple[str, ...]) -> None:
         text = "\n".join(problems or ("ok",)) + "\n"
         self._send(503 if problems else 200, _TEXT, text.encode())
@@ -75,7 +78,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Write nothing: a line for each scrape would hide the others."""

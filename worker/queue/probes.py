@@ -40,12 +40,13 @@ class LastWork(NamedTuple):
     Attributes:
         loop: Celery's loop, which replaces processes and hears commands.
         limits: the thread that keeps time limits.
-        keeper: the thread that keeps the worker's claims in Redis.
+        redis: since when the thread that keeps the worker's claims in Redis has reached it each time; infinite: it does
+            not.
     """
 
     loop: float
     limits: float
-    keeper: float
+    redis: float
 
 
 def standstills(work: LastWork, current_time: float) -> tuple[str, ...]:
@@ -53,8 +54,7 @@ def standstills(work: LastWork, current_time: float) -> tuple[str, ...]:
     problems = []
     if current_time - work.limits > _LIMITS_SECONDS:
         problems.append(f"time limits have not been kept for {current_time - work.limits:.0f} s")
-    redis_answers = current_time - work.keeper < _LIMITS_SECONDS
-    if redis_answers and current_time - work.loop > _LOOP_SECONDS:
+    if min(current_time - work.loop, current_time - work.redis) > _LOOP_SECONDS:
         problems.append(f"the main loop has not turned for {current_time - work.loop:.0f} s")
     return tuple(problems)
 

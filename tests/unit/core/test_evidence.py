@@ -179,13 +179,14 @@ def test_a_number_of_something_else_names_no_code(question: str, source: str) ->
         ("What is form No. 7 for?", []),
         ("Is steel 1.4404 on port 8444?", ["1.4404", "8444"]),
         ("Is 12000 or 12,001 right, on 2024-11-15?", ["12001", "2024-11-15"]),
+        ("Is it 12 000, and version 7.0?", []),
         ("Does E-1047 hum?", []),
         ("Who comes?", []),
     ],
 )
 def test_numbers_that_no_source_names_are_told(question: str, missing: list[str]) -> None:
-    """A part of another number is none: 5.0, 15, 2024-11-14. Codes are told as such."""
-    sources = ["Form No. 7, 5.0 A, 15 rooms, steel 1.4301.", "Port 8443 since 2024-11-14, 12,000 jobs"]
+    """A part of another number is none: 5.5, 15, 2024-11-14. Codes are told as such."""
+    sources = ["Form No. 7, 5.5 A, 15 rooms, steel 1.4301.", "Port 8443 since 2024-11-14, 12,000 jobs"]
     assert missing_numbers(question, sources) == missing
 
 

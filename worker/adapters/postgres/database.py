@@ -307,6 +307,10 @@ class Database:
                 if corpora and self._policies_fail(settings, patience, corpora):
                     raise NotAuthorised(_REFUSED_CLAIM.format(error.sqlstate)) from None
                 raise
+            except psycopg.errors.ForeignKeyViolation:
+                if not write:
+                    raise
+                # Its run was deleted at this moment (`retention`), and is made anew.
             except psycopg.OperationalError as error:
                 if error.sqlstate is not None and not error.sqlstate.startswith(_TRANSIENT_CLASSES):
                     raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,13 +30,15 @@ def prune(
         int | None,
         typer.Option(min=1, max=36_500, help="Delete conversations in which nothing was asked for so many days."),
     ] = None,
+    files: Annotated[bool, typer.Option("--files/--no-files", help="Delete the files of runs, too.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what is due; delete nothing.")] = False,
     as_json: JsonDocument = False,
 ) -> None:
     """Delete what is kept no longer: old runs with their records, feedback and files; old conversations and packages.
 
     A run can't be replayed or cited afterwards. Workers go on meanwhile. Stopped in between, it goes on the next time:
-    call it each night. Files are those of artifacts.url in the worker's settings.
+    call it each night, with the workers' settings: files are deleted at their artifacts.url, before their run.
+    --no-files leaves them out.
 
     Examples: [bold]retrieval-worker prune --runs 90 --conversations 30[/bold],
     [bold]retrieval-worker prune --runs 90 --dry-run[/bold]
@@ -46,7 +49,9 @@ def prune(
 
     if runs is None and conversations is None:
         raise WrongUsage("expected --runs DAYS, --conversations DAYS, or both")
-    artifacts = Artifacts(settings.load_unconnected().artifacts) if runs is not None and not dry_run else None
+    artifacts = Artifacts(settings.load_unconnected().artifacts) if runs is not None and files else None
+    if artifacts is not None:
+        artifacts.check_is_there()
     with admin_connection(dsn) as connection:
         retention = Retention(connection)
         retention.check()
@@ -58,14 +63,19 @@ def prune(
             else:
                 console.print(f"due: {due_runs} runs, {due_answers} answers of conversations; nothing is deleted")
             return
-        deleted = {}
+        deleted: dict[str, int] = {}
+        folders = Counter[str]()
         with progress(screen) as progress_bars:
-            for name, total, counts in _deletions(retention, cutoffs, artifacts, (due_runs, due_answers)):
+            for name, total, counts in _deletions(
+                retention, cutoffs, _forget(artifacts, folders), (due_runs, due_answers)
+            ):
                 bar = progress_bars.add_task(f"deleting {name}", total=total)
                 deleted[name] = 0
                 for count in counts:
                     deleted[name] += count
                     progress_bars.advance(bar, count)
+    if artifacts is not None:
+        deleted["folders of files"] = folders.total()
     if as_json:
         write_json({"deleted": deleted})
     else:
@@ -75,20 +85,20 @@ def prune(
 def _deletions(
     retention: Retention,
     cutoffs: tuple[datetime | None, datetime | None],
-    artifacts: Artifacts | None,
+    forget: Callable[[DueRun], None],
     due: tuple[int, int],
 ) -> Iterator[tuple[str, int | None, Iterator[int]]]:
     """Yield what is deleted, how much of it is due if that is known, and the deletion of it in steps."""
     runs, conversations = cutoffs
-    if runs is not None and artifacts is not None:
-        yield "runs", due[0], retention.delete_runs(runs, _forget(artifacts))
+    if runs is not None:
+        yield "runs", due[0], retention.delete_runs(runs, forget)
     if conversations is not None:
         yield "answers", due[1], retention.delete_answers(conversations)
         yield "packages", None, retention.delete_packages(conversations)
 
 
-def _forget(artifacts: Artifacts) -> Callable[[DueRun], None]:
-    """Return what deletes a run's files; a run whose ids can name no folder has none."""
+def _forget(artifacts: Artifacts | None, folders: Counter[str]) -> Callable[[DueRun], None]:
+    """Return what deletes a run's files, and counts their folders by owner; ids that can name no folder have none."""
     from retrieval_client.contract.run_jobs import RunName
     from worker.jobs.run_files import run_path
 
@@ -97,6 +107,7 @@ def _forget(artifacts: Artifacts) -> Callable[[DueRun], None]:
             folder = run_path(RunName(subject_id=run.subject_id, run_id=run.run_id))
         except InvalidJob:
             return
-        artifacts.delete(run.owner, folder)
+        if artifacts is not None and artifacts.delete(run.owner, folder):
+            folders[run.owner] += 1
 
     return forget

@@ -113,17 +113,25 @@ def named(text: str, asked_codes: Iterable[Code]) -> frozenset[Code]:
     )
 
 
-_NUMBER = re.compile(r"\d++(?>(?:[.,:/-]\d++)*)")
-_GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
+_NUMBER = re.compile(r"\d{1,3}(?>(?: \d{3})+)(?!\d)|\d++(?>(?:[.,:/-]\d++)*)")
+_GROUPED = re.compile(r"\d{1,3}([., ])\d{3}(?:\1\d{3})*")
+_ZEROS = re.compile(r"[.,]0$")
 
 
 def numbers(text: str) -> dict[str, None]:
     """Return the numbers that a text names, in order, each once; a decimal, a date or a version is one number.
 
-    >>> [*numbers("Is form No. 6 of 2024-11-15 on port 8,444, or 1.4404?")]
-    ['6', '2024-11-15', '8444', '1.4404']
+    >>> [*numbers("Is form No. 6 of 2024-11-15 on port 8,444 or 12 000, or 1.4404 in version 4.0?")]
+    ['6', '2024-11-15', '8444', '12000', '1.4404', '4']
     """
-    return dict.fromkeys(re.sub("[.,]", "", n) if _GROUPED.fullmatch(n) else n for n in _NUMBER.findall(_unified(text)))
+    return dict.fromkeys(_written_once(number) for number in _NUMBER.findall(_unified(text)))
+
+
+def _written_once(number: str) -> str:
+    """Return a number without marks between its thousands, and without a decimal that is zero."""
+    if _GROUPED.fullmatch(number):
+        return re.sub("[., ]", "", number)
+    return _ZEROS.sub("", number)
 
 
 def without_codes(text: str, text_codes: Iterable[Code]) -> str:

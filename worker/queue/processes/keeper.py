@@ -76,7 +76,7 @@ class Keeper:
     Attributes:
         waiting: number of jobs that wait.
         stuck: number → last sign of life of the processes that count as stopped.
-        turned_at: when it last did all its work, by `time.monotonic`.
+        well_since: since when it has done all its work each time, by `time.monotonic`; infinite while it fails.
         waits: how long messages waited that were taken, with their queues; for the thread that forks, to be counted
             there: a process must not be forked while another thread counts.
     """
@@ -104,7 +104,7 @@ class Keeper:
         self._seen = float("inf"), 0.0
         self._looks: dict[int, tuple[int, int]] = {}
         self.waiting = 0
-        self.turned_at = time.monotonic()
+        self.well_since = float("inf")
         self.waits: deque[tuple[str, Wait]] = deque(maxlen=_MOST_WAITS)
         self.stuck: dict[int, int] = {}
 
@@ -142,6 +142,7 @@ class Keeper:
                 if not is_postponed:
                     log.warning("maintenance postponed", error=type(error).__name__, where=logs.where(error))
                 is_postponed = True
+                self.well_since = float("inf")
                 self._stopped.wait(AGAIN_SECONDS)
         self._client.connection_pool.disconnect()
 
@@ -154,7 +155,7 @@ class Keeper:
         if current_time >= self._next_dead:
             self._next_dead = current_time + TIDY_SECONDS
             self._tidy_dead()
-        self.turned_at = time.monotonic()
+        self.well_since = min(self.well_since, time.monotonic())
 
     def _settle_dead(self) -> None:
         """Settle dead processes; if the outcome of a job can't be stored yet, they wait, and nothing else does."""

@@ -78,6 +78,12 @@ class Member:
         task_id, cause = self.ended_for
         return cause if task_id in {"", self.slot.task_id} else "stopped"
 
+    @property
+    def has_ended(self) -> bool:
+        """True if its process has ended, though nobody may have noticed: the main loop may wait for Redis."""
+        with self._lock:
+            return self._is_reaped or _has_ended(self.pipe, 0)
+
     def end(self, cause: Cause, task_id: str = "") -> None:
         """Kill it, for the job that it runs if one is given."""
         self.ended_for = task_id, cause
@@ -158,7 +164,7 @@ class Pool(BasePool):
     @property
     def last_work(self) -> LastWork:
         """When the parts of the main process last did their work."""
-        return LastWork(self._looked_at, self._kept_limits_at, self._keeper.turned_at)
+        return LastWork(self._looked_at, self._kept_limits_at, self._keeper.well_since)
 
     def running_of_queues(self, queues: Iterable[str]) -> dict[str, int]:
         """Return the number of jobs that processes have and have not answered, of each queue."""
@@ -172,7 +178,7 @@ class Pool(BasePool):
     @property
     def states(self) -> dict[str, int]:
         """Number of processes by what they do, of each state."""
-        states = [member.slot.state for member in [*self.members.values()]]
+        states = [member.slot.state for member in [*self.members.values()] if not member.has_ended]
         starting, idle = states.count(State.STARTING), states.count(State.IDLE)
         return {"idle": idle, "busy": len(states) - starting - idle, "starting": starting}
 
@@ -326,7 +332,8 @@ class Pool(BasePool):
     @property
     def is_ready(self) -> bool:
         """True if a process can run jobs."""
-        return any(member.slot.state != State.STARTING for member in self.members.values())
+        members = [*self.members.values()]
+        return any(member.slot.state != State.STARTING and not member.has_ended for member in members)
 
     # --- main loop ----------------------------------------------------------------------------------
 

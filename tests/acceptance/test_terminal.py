@@ -218,5 +218,6 @@ def _set_up(hostile: Hostile) -> None:
     hostile.type_in("init", f"{hostile.folder}/{HOSTILE.replace('/', '')}", code=2)
     hostile.type_in("init", f"{hostile.folder}/{MARKUP.replace('/', '')}")
     hostile.type_in("migrate", HOSTILE, code=2)
+    hostile.type_in("prune", "--runs", HOSTILE, code=2)
     hostile.type_in("demo", f"--{HOSTILE}", code=2)
     hostile.type_in("up", "--autoscale", HOSTILE, code=2)

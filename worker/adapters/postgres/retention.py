@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     import psycopg
 
 _SQL = blocks("retention")
+_IS_RESTRICTED = _SQL["is_restricted"]
+_CUTOFF = _SQL["cutoff"]
+_COUNT = _SQL["count"]
+_DUE_RUNS = _SQL["due_runs"]
+_DELETE_RUNS = _SQL["delete_runs"]
+_DELETE_RESPONSES = _SQL["delete_responses"]
+_DELETE_PACKAGES = _SQL["delete_packages"]
 
 AT_ONCE = 100
 """Most records that one transaction deletes: jobs that write others wait for none of them."""
@@ -43,7 +50,7 @@ class Retention:
         Raises:
             SettingsError: it does not, or there are no records.
         """
-        (is_restricted,) = self._connection.execute(_SQL["is_restricted"]).fetchone() or (None,)
+        (is_restricted,) = self._connection.execute(_IS_RESTRICTED).fetchone() or (None,)
         if is_restricted is None:
             raise SettingsError("there are no tables of records here: 'retrieval-worker migrate' installs them")
         if is_restricted:
@@ -56,12 +63,12 @@ class Retention:
         """Return the server's time less some days; None for None."""
         if days is None:
             return None
-        (moment,) = self._connection.execute(_SQL["cutoff"], {"days": days}).fetchone() or (None,)
+        (moment,) = self._connection.execute(_CUTOFF, {"days": days}).fetchone() or (None,)
         return moment
 
     def count(self, runs: datetime | None, conversations: datetime | None) -> tuple[int, int]:
         """Return how many runs, and answers of conversations, are due at these cutoffs."""
-        row = self._connection.execute(_SQL["count"], {"runs": runs, "conversations": conversations}).fetchone()
+        row = self._connection.execute(_COUNT, {"runs": runs, "conversations": conversations}).fetchone()
         return row or (0, 0)
 
     def delete_runs(self, cutoff: datetime, forget: Callable[[DueRun], None]) -> Iterator[int]:
@@ -75,10 +82,10 @@ class Retention:
         while True:
             with self._connection.transaction():
                 values = {"cutoff": cutoff, "last_key": last_key, "limit": AT_ONCE}
-                due_runs = [DueRun(*row) for row in self._connection.execute(_SQL["runs"], values).fetchall()]
+                due_runs = [DueRun(*row) for row in self._connection.execute(_DUE_RUNS, values).fetchall()]
                 for run in due_runs:
                     forget(run)
-                self._connection.execute(_SQL["delete_runs"], {"runs": [run.key for run in due_runs]})
+                self._connection.execute(_DELETE_RUNS, {"runs": [run.key for run in due_runs]})
             if not due_runs:
                 return
             last_key = due_runs[-1].key
@@ -86,12 +93,12 @@ class Retention:
 
     def delete_answers(self, cutoff: datetime) -> Iterator[int]:
         """Delete answers of conversations in which nothing was asked since; yield as above."""
-        return self._delete("delete_responses", cutoff)
+        return self._delete(_DELETE_RESPONSES, cutoff)
 
     def delete_packages(self, cutoff: datetime) -> Iterator[int]:
         """Delete packages made before, of which no answer is left; yield as above."""
-        return self._delete("delete_packages", cutoff)
+        return self._delete(_DELETE_PACKAGES, cutoff)
 
-    def _delete(self, name: str, cutoff: datetime) -> Iterator[int]:
-        while count := self._connection.execute(_SQL[name], {"cutoff": cutoff, "limit": AT_ONCE}).rowcount:
+    def _delete(self, statement: bytes, cutoff: datetime) -> Iterator[int]:
+        while count := self._connection.execute(statement, {"cutoff": cutoff, "limit": AT_ONCE}).rowcount:
             yield count

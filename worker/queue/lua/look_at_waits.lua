@@ -12,7 +12,7 @@ local now = time[1] + time[2] / 1000000
 local numbers = redis.call('HMGET', KEYS[2], 'taken', 'looked', 'seen', 'sorted')
 for place = 1, 4 do numbers[place] = tonumber(numbers[place]) end
 local taken, looked, seen, sorted = unpack(numbers, 1, 4)
-if looked and now >= looked and now - looked < tonumber(ARGV[1]) then return false end
+if looked and math.abs(now - looked) < tonumber(ARGV[1]) then return false end
 if not taken then
     taken, seen = 0, 0
     redis.call('DEL', KEYS[3])

@@ -1,6 +1,6 @@
 -- What is kept no longer: deleted by a role that owns the tables, a bounded number at once.
 
--- name: runs
+-- name: due_runs
 -- Locks and returns the oldest runs of which nothing was recorded since a time; those that are being written are left.
 -- Their key grows with their time, so the search ends at the first ones.
 -- Parameters: cutoff; last_key: only runs with greater ones; limit.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.unit.growth import assert_linear
 
 from worker.core.prompting.evidence import (
     LENGTH,
@@ -210,3 +211,10 @@ def test_where_nouns_have_capitals_no_name_is_told() -> None:
     """They would be all nouns of the question."""
     source = "Die Falke ist eine Maschine, und der Motor der Falke hat eine Welle."
     assert missing_names("Wie hoch ist die Drehzahl der Lyra?", [source] * 4) == []
+
+
+@pytest.mark.parametrize("unit", ["Lyra ", "the Lyra, ", "1 000 ", "1.000.", "12:30-", "a1 "])
+def test_what_is_missing_is_found_in_linear_time(unit: str) -> None:
+    """Names and numbers, whatever a source holds."""
+    for missing in (missing_names, missing_numbers, missing_codes):
+        assert_linear(lambda text: missing("Is the Draco of HTTP 502 the 7th of 12 000?", [text]), unit, 3_000)  # noqa: B023 -- called at once

@@ -434,3 +434,9 @@ def test_code_stays_inside_its_block(code: str) -> None:
 def test_any_text_takes_linear_time(unit: str) -> None:
     assert_linear(lambda text: answer(QUESTION, labelled(text, text)), unit, 3_000)
     assert_linear(lambda text: code_answer(QUESTION, labelled(text, text)), unit, 3_000)
+
+
+@pytest.mark.parametrize("unit", ["E-1047 hums. ", "| E-1048 | hums |\n", "E-1047 or E-1048? "])
+def test_sentences_of_codes_take_linear_time(unit: str) -> None:
+    """However many name the code that is asked for."""
+    assert_linear(lambda text: answer("What does E-1047 mean?", labelled(text, text)), unit, 8_000)

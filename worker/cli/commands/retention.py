@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -64,7 +63,7 @@ def prune(
                 console.print(f"due: {due_runs} runs, {due_answers} answers of conversations; nothing is deleted")
             return
         deleted: dict[str, int] = {}
-        folders = Counter[str]()
+        folders: list[str] = []
         with progress(screen) as progress_bars:
             for name, total, counts in _deletions(
                 retention, cutoffs, _forget(artifacts, folders), (due_runs, due_answers)
@@ -75,7 +74,7 @@ def prune(
                     deleted[name] += count
                     progress_bars.advance(bar, count)
     if artifacts is not None:
-        deleted["folders of files"] = folders.total()
+        deleted["folders of files"] = len(folders)
     if as_json:
         write_json({"deleted": deleted})
     else:
@@ -97,8 +96,8 @@ def _deletions(
         yield "packages", None, retention.delete_packages(conversations)
 
 
-def _forget(artifacts: Artifacts | None, folders: Counter[str]) -> Callable[[DueRun], None]:
-    """Return what deletes a run's files, and counts their folders by owner; ids that can name no folder have none."""
+def _forget(artifacts: Artifacts | None, folders: list[str]) -> Callable[[DueRun], None]:
+    """Return what deletes a run's files, and notes their folder; ids that can name no folder have none."""
     from retrieval_client.contract.run_jobs import RunName
     from worker.jobs.run_files import run_path
 
@@ -108,6 +107,6 @@ def _forget(artifacts: Artifacts | None, folders: Counter[str]) -> Callable[[Due
         except InvalidJob:
             return
         if artifacts is not None and artifacts.delete(run.owner, folder):
-            folders[run.owner] += 1
+            folders.append(folder)
 
     return forget

@@ -141,7 +141,7 @@ def read(
             try:
                 if document_id not in folder_files.unread:
                     content = reader.read(path)
-                    chunks = _chunks(document_id, content, window, lambda share, i=i: progress(i + share))  # type: ignore[misc]
+                    chunks = _chunks(document_id, content, window, lambda share, i=i: progress(i + share))  # type: ignore[misc] # mypy infers no lambda with a default
                     documents.append(_document(document_id, path, content.title, rights, chunks))
                     if content.empty_pages:
                         folder_files.empty_pages[document_id] = content.empty_pages

@@ -231,10 +231,11 @@ def _ranked(question: str, sources: Sequence[LabelledSource]) -> list[_Sentence]
 def _about(asked_codes: AbstractSet[Code], sentences: Sequence[_Sentence]) -> list[_Sentence]:
     """Return the sentences without those that name other codes alone, if there is one that names a code asked for."""
     names = ["".join(code.pieces) for code in asked_codes]
-    naming = [sentence for sentence in sentences if not sentence.terms.isdisjoint(names)]
-    if not naming:
+    are_naming = [not sentence.terms.isdisjoint(names) for sentence in sentences]
+    if not any(are_naming):
         return [*sentences]
-    return [sentence for sentence in sentences if sentence in naming or not codes(sentence.text)]
+    pairs = zip(sentences, are_naming, strict=True)
+    return [sentence for sentence, is_naming in pairs if is_naming or not codes(sentence.text)]
 
 
 def _is_question(sentence: _Sentence) -> bool:
